@@ -1,0 +1,30 @@
+"""Which knobs does the engine have?
+
+One frozen `EngineConfig`, made once at a front door (`table`, `sql`, `cli`) and handed down. Nothing below a front door
+reads `spark.conf` or the environment. The limits exist because a table is untrusted input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_CONFIG", "EngineConfig"]
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    # A single action is at most this long; a longer log line is refused before it is parsed.
+    max_log_line_bytes: int = 64 * MIB
+    # One commit file (or JSON checkpoint) is at most this long.
+    max_commit_bytes: int = 2048 * MIB
+    # One deletion vector's payload; the format itself stops at 2 GiB.
+    max_deletion_vector_bytes: int = 1024 * MIB
+    # Absolute paths (data files or vectors) that leave the table's own store are refused unless this is on.
+    allow_foreign_paths: bool = False
+    # Vectors are packed into one file until it reaches this size.
+    deletion_vector_target_bytes: int = 2 * MIB
+
+
+DEFAULT_CONFIG = EngineConfig()

@@ -1,0 +1,240 @@
+"""Which rows of a file are marked?
+
+`RowIndexSet` is a set of physical row positions (0-based, in file order, counted before anything was deleted) and the
+only form in which the engine holds a deletion vector. It turns into the protocol's bytes and back, and into the plain
+bits that Spark's expressions understand. It knows nothing of files or logs.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from ebbtide.deletion_vectors import bit_blocks
+from ebbtide.deletion_vectors.roaring_format import (
+    BITMAP_BYTES,
+    PORTABLE_MAGIC,
+    Bucket,
+    checked_buckets,
+)
+from ebbtide.errors import CorruptDeletionVectorError, RequestError
+
+__all__ = ["MAX_ROW_INDEX", "RowIndexSet"]
+
+# The reference's limit: the highest bucket that it can address, and half of that bucket.
+MAX_ROW_INDEX = 0x7FFFFFFE_80000000
+
+# Spark's bitmap_construct_agg makes bitmaps of this many bytes; two of them are one of our blocks.
+_SPARK_BITMAP_BYTES = 4096
+_SPARK_BITMAP_BITS = 8 * _SPARK_BITMAP_BYTES
+
+_MAX_WORDS = 1 << 27  # 1 GiB of words, 8.6 billion rows of one file
+
+
+class RowIndexSet:
+    """A set of row indexes from 0 to `MAX_ROW_INDEX`.
+
+    - `add_range` is the only method that changes it; the operators make new sets.
+    - Equality is equality of rows, however they are spelled.
+    - `deserialize` never trusts a number in the bytes, and what it returns has exactly the rows the bytes say.
+    """
+
+    __slots__ = ("_bitmap",)
+    __hash__ = None  # type: ignore[assignment]  # add_range changes the rows; object declares a method here
+
+    def __init__(self, rows: Iterable[int] = ()) -> None:
+        try:
+            # An array hands all values over at once; an iterable would be walked through Python objects.
+            values = array("Q", rows)
+        except (OverflowError, TypeError) as error:
+            raise RequestError(f"A row index must be an integer from 0 to {MAX_ROW_INDEX}: {error}") from error
+        self._bitmap = BitMap64(values)
+        if values and self._bitmap.max() > MAX_ROW_INDEX:
+            raise RequestError(f"Row index {self._bitmap.max()} is above the limit of {MAX_ROW_INDEX}.")
+
+    # --- making one ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_iterable(cls, rows: Iterable[int]) -> RowIndexSet:
+        return cls(rows)
+
+    @classmethod
+    def from_range(cls, start: int, stop: int) -> RowIndexSet:
+        """The rows from `start` up to, not including, `stop`."""
+        result = cls()
+        result.add_range(start, stop)
+        return result
+
+    @classmethod
+    def from_spark_bitmaps(cls, bitmaps: Iterable[tuple[int, bytes]]) -> RowIndexSet:
+        """The rows that Spark folded together, from (bucket number, bitmap) pairs in any order.
+
+        The pairs are what this aggregation gives for one file:
+
+            SELECT bitmap_bucket_number(row_index + 1), bitmap_construct_agg(bitmap_bit_position(row_index + 1)) ...
+
+        Spark counts from 1: the value 1 is bit 0 of bucket 1. Hence the `+ 1` there, and bucket `b` here covers the
+        rows from `(b - 1) * 32768`.
+        """
+        return cls._wrap(bit_blocks.bitmap_from_blocks(map(_half_block, bitmaps)))
+
+    @classmethod
+    def from_words(cls, words: bytes | pa.Array) -> RowIndexSet:
+        """The inverse of `to_words`: 64-bit words as an Arrow array of integers, or as their little-endian bytes."""
+        data = words if isinstance(words, bytes) else _word_bytes(words)
+        starts = range(0, len(data), BITMAP_BYTES)
+        blocks = (
+            (block, int.from_bytes(data[start : start + BITMAP_BYTES], "little")) for block, start in enumerate(starts)
+        )
+        return cls._wrap(bit_blocks.bitmap_from_blocks(blocks))
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> RowIndexSet:
+        """The set that a payload (magic number included) holds; `CorruptDeletionVectorError` when it is not sound.
+
+        Reads the portable format and the legacy native one.
+        """
+        bitmap = _decode(_portable_body(data, checked_buckets(data)))
+        if bitmap and bitmap.max() > MAX_ROW_INDEX:
+            raise CorruptDeletionVectorError(
+                f"Not a deletion vector: row index {bitmap.max()} is above the limit of {MAX_ROW_INDEX}."
+            )
+        return cls._wrap(bitmap)
+
+    @classmethod
+    def _wrap(cls, bitmap: BitMap64) -> RowIndexSet:
+        result = cls()
+        result._bitmap = bitmap
+        return result
+
+    # --- as a set -----------------------------------------------------------------------------------------------------
+
+    def add_range(self, start: int, stop: int) -> None:
+        """Marks the rows from `start` up to, not including, `stop`."""
+        if not 0 <= start <= stop <= MAX_ROW_INDEX + 1:
+            raise RequestError(f"Rows {start} to {stop} are not a range between 0 and {MAX_ROW_INDEX}.")
+        if start < stop:
+            self._bitmap.add_range(start, stop)
+
+    def union(self, other: RowIndexSet) -> RowIndexSet:
+        return self._wrap(self._bitmap | other._bitmap)
+
+    def difference(self, other: RowIndexSet) -> RowIndexSet:
+        return self._wrap(self._bitmap - other._bitmap)
+
+    def intersection(self, other: RowIndexSet) -> RowIndexSet:
+        return self._wrap(self._bitmap & other._bitmap)
+
+    __or__ = union
+    __sub__ = difference
+    __and__ = intersection
+
+    def isdisjoint(self, other: RowIndexSet) -> bool:
+        return not self._bitmap.intersect(other._bitmap)
+
+    def issubset(self, other: RowIndexSet) -> bool:
+        return bool(self._bitmap.difference_cardinality(other._bitmap) == 0)
+
+    def copy(self) -> RowIndexSet:
+        return self._wrap(self._bitmap.copy())
+
+    def min(self) -> int | None:
+        return int(self._bitmap.min()) if self._bitmap else None
+
+    def max(self) -> int | None:
+        return int(self._bitmap.max()) if self._bitmap else None
+
+    def __len__(self) -> int:
+        return len(self._bitmap)
+
+    def __bool__(self) -> bool:
+        return bool(self._bitmap)
+
+    def __contains__(self, row: int) -> bool:
+        return 0 <= row <= MAX_ROW_INDEX and row in self._bitmap
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._bitmap)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowIndexSet):
+            return NotImplemented
+        return bool(self._bitmap == other._bitmap)
+
+    def __repr__(self) -> str:
+        return f"<RowIndexSet of {len(self)} rows, {self.min()} to {self.max()}>" if self else "<RowIndexSet, empty>"
+
+    # --- as bytes -----------------------------------------------------------------------------------------------------
+
+    def serialize(self) -> bytes:
+        """The portable payload, magic number included, as small as the format allows."""
+        self._bitmap.run_optimize()
+        return struct.pack("<I", PORTABLE_MAGIC) + bytes(self._bitmap.serialize())
+
+    def to_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """The blocks of 65,536 rows that hold a marked one, as (block number, 8,192 bytes of bits), ascending.
+
+        The right form for sparse sets: memory goes with the blocks that are there, not with the highest row.
+        """
+        return bit_blocks.blocks_of(self._bitmap)
+
+    def to_words(self, num_rows: int | None = None) -> pa.Int64Array:
+        """All rows of a file as 64-bit words: bit `i` of word `w` is row `64 * w + i`.
+
+        As many words as `num_rows` rows need; without it, up to the last marked row. A marked row that the file does
+        not have is a `CorruptDeletionVectorError`.
+        """
+        if num_rows is None:
+            num_rows = self._bitmap.max() + 1 if self._bitmap else 0
+        self.check_rows_below(num_rows)
+        word_count = -(-num_rows // 64)
+        if word_count > _MAX_WORDS:
+            raise RequestError(f"A file of {num_rows} rows is too large to be spelled out as bits.")
+        block_count = -(-num_rows // bit_blocks.BITS_PER_BLOCK)
+        bits = bytearray(block_count * BITMAP_BYTES)
+        for block, block_bits in self.to_blocks():
+            bits[block * BITMAP_BYTES : (block + 1) * BITMAP_BYTES] = block_bits
+        return pa.Array.from_buffers(pa.int64(), word_count, [None, pa.py_buffer(bits)])
+
+    def check_rows_below(self, num_rows: int) -> None:
+        """`CorruptDeletionVectorError` when a row is marked that a file of `num_rows` physical rows does not have."""
+        highest = self.max()
+        if highest is not None and highest >= num_rows:
+            raise CorruptDeletionVectorError(
+                f"A deletion vector marks row {highest} of a file that has {num_rows} rows.",
+                error_class="DELTA_DELETION_VECTOR_INVALID_ROW_INDEX",
+            )
+
+
+def _portable_body(payload: bytes, buckets: list[Bucket]) -> bytes:
+    """What CRoaring reads: no magic number, and no empty buckets (the reference writes them, others do not)."""
+    parts = [struct.pack("<Q", len(buckets))]
+    for bucket in buckets:
+        parts += (struct.pack("<I", bucket.key), payload[bucket.start : bucket.stop])
+    return b"".join(parts)
+
+
+def _decode(portable_body: bytes) -> BitMap64:
+    try:
+        return BitMap64.deserialize(portable_body)
+    except ValueError as error:
+        raise CorruptDeletionVectorError(f"Not a deletion vector: {error}") from error
+
+
+def _half_block(bucket_and_bitmap: tuple[int, bytes]) -> tuple[int, int]:
+    bucket, bitmap = bucket_and_bitmap
+    if not 1 <= bucket <= MAX_ROW_INDEX // _SPARK_BITMAP_BITS or len(bitmap) != _SPARK_BITMAP_BYTES:
+        raise RequestError(f"Not a bitmap of Spark: bucket {bucket} with {len(bitmap)} bytes.")
+    block, half = divmod(bucket - 1, 2)
+    return block, int.from_bytes(bitmap, "little") << (half * _SPARK_BITMAP_BITS)
+
+
+def _word_bytes(words: pa.Array) -> bytes:
+    if not pa.types.is_integer(words.type) or words.type.bit_width != 64 or words.null_count:
+        raise RequestError(f"Words must be 64-bit integers without nulls, not {words.type}.")
+    data = words.buffers()[1]
+    return bytes(data.slice(words.offset * 8, len(words) * 8)) if data is not None else b""

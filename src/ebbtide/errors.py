@@ -1,0 +1,177 @@
+"""Which errors can a caller of Ebbtide meet, and what can they do about each?
+
+Every exception the package raises on purpose lives here. They are grouped by what the caller can do next, not by where
+they come from. Each carries `error_class`, the stable name Delta users already search for (empty where Delta has none),
+and a message that says what happened, to which value, and what to try.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "CommitOutcomeUnknownError",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "ConstraintViolationError",
+    "CorruptDeletionVectorError",
+    "CorruptTableError",
+    "DeltaConcurrentModificationException",
+    "DeltaError",
+    "InternalError",
+    "InvalidPredicateError",
+    "MetadataChangedException",
+    "MissingDataFileError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "PermissionDeniedError",
+    "ProtocolChangedException",
+    "RequestError",
+    "StorageError",
+    "TableAlreadyExistsError",
+    "TableNotFoundError",
+    "UnknownColumnError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+]
+
+
+class DeltaError(Exception):
+    """Root of everything raised on purpose: `except ebbtide.DeltaError` catches all of it."""
+
+    default_error_class: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, error_class: str | None = None) -> None:
+        self.error_class = self.default_error_class if error_class is None else error_class
+        super().__init__(f"[{self.error_class}] {message}" if self.error_class else message)
+
+
+# --- fix the call -----------------------------------------------------------------------------------------------------
+
+
+class RequestError(DeltaError, ValueError):
+    """The call itself cannot be served: an argument, a path or a statement is wrong."""
+
+
+class InvalidPredicateError(RequestError):
+    """The condition cannot be used: not boolean, not deterministic, an aggregate, or not SQL."""
+
+
+class UnknownColumnError(RequestError):
+    """The condition or assignment names a column that the table does not have."""
+
+    default_error_class = "UNRESOLVED_COLUMN"
+
+
+class VersionNotFoundError(RequestError):
+    """The version or timestamp asked for does not exist, or its log was cleaned up."""
+
+    default_error_class = "DELTA_VERSION_NOT_FOUND"
+
+
+class ConstraintViolationError(RequestError):
+    """A row about to be written breaks a NOT NULL, CHECK or generated-column rule of the table."""
+
+    default_error_class = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+
+
+class TableNotFoundError(DeltaError):
+    default_error_class = "DELTA_MISSING_DELTA_TABLE"
+
+
+class TableAlreadyExistsError(DeltaError):
+    default_error_class = "DELTA_TABLE_ALREADY_EXISTS"
+
+
+# --- this engine cannot serve this table ------------------------------------------------------------------------------
+
+
+class UnsupportedFeatureError(DeltaError):
+    """The table needs a protocol feature that Ebbtide does not have. Raised at the gate, before any work."""
+
+    default_error_class = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+
+
+# --- the table's bytes break the protocol -----------------------------------------------------------------------------
+
+
+class CorruptTableError(DeltaError):
+    """A log file, checkpoint or data file is missing, cut short, or says what the protocol forbids."""
+
+
+class MissingDataFileError(CorruptTableError):
+    """A data or deletion-vector file that the log names is not in storage."""
+
+    default_error_class = "DELTA_FILE_NOT_FOUND"
+
+
+class CorruptDeletionVectorError(CorruptTableError):
+    """A deletion vector does not pass its checks. No row of the file is returned."""
+
+
+# --- another writer was there first -----------------------------------------------------------------------------------
+
+
+class DeltaConcurrentModificationException(DeltaError):
+    """Parent, in fact, of every conflict: the table changed in a way the operation cannot be rebased on."""
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_CONCURRENT_WRITE"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_CONCURRENT_TRANSACTION"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_METADATA_CHANGED"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    default_error_class = "DELTA_PROTOCOL_CHANGED"
+
+
+class CommitOutcomeUnknownError(DeltaError):
+    """The commit may have landed. Nothing was cleaned up; the message says how to find out."""
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+
+class StorageError(DeltaError):
+    """The object store failed or refused. Messages never carry credentials."""
+
+
+class ObjectNotFoundError(StorageError, FileNotFoundError):
+    pass
+
+
+class ObjectExistsError(StorageError, FileExistsError):
+    pass
+
+
+class PermissionDeniedError(StorageError, PermissionError):
+    pass
+
+
+# --- our bug ----------------------------------------------------------------------------------------------------------
+
+
+class InternalError(DeltaError):
+    """An invariant of Ebbtide itself failed. Please report it with the message."""

@@ -1,0 +1,535 @@
+"""What can one line of the transaction log say?
+
+Each action of the Delta protocol is a frozen value here, with the protocol's words in snake case. `parse_commit` turns
+the bytes of a commit into actions and `serialize_actions` turns actions into bytes. Reading is lenient: unknown actions
+and fields are ignored, null means absent. Writing is strict: absent options are omitted, never null (only a partition
+value may be null), and fields stand in the order of the reference writer. Nothing here does I/O or knows the clock.
+
+Paths stay as the log has them (URI-encoded); `ebbtide.protocol.paths` gives them a meaning.
+See "Actions" in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, TypeVar
+
+import orjson
+
+from ebbtide.errors import CorruptDeletionVectorError, CorruptTableError, RequestError
+from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, load_json_object
+
+__all__ = [
+    "Action",
+    "AddCDCFile",
+    "AddFile",
+    "CheckpointMetadata",
+    "CommitInfo",
+    "DomainMetadata",
+    "Metadata",
+    "Protocol",
+    "RemoveFile",
+    "SetTransaction",
+    "Sidecar",
+    "parse_action",
+    "parse_commit",
+    "serialize_actions",
+]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class AddFile:
+    """A data file, seen through an optional deletion vector, is part of the table."""
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    modification_time: int
+    data_change: bool
+    stats: str | None = None
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def dv_id(self) -> str | None:
+        return None if self.deletion_vector is None else self.deletion_vector.unique_id
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """Identity of the logical file as written; replay canonicalises the path first (`paths.replay_key`)."""
+        return (self.path, self.dv_id)
+
+    def remove(self, deletion_timestamp: int, *, data_change: bool = True) -> RemoveFile:
+        """The tombstone of exactly this logical file: it names the deletion vector that is attached now."""
+        return RemoveFile(
+            path=self.path,
+            deletion_timestamp=deletion_timestamp,
+            data_change=data_change,
+            extended_file_metadata=True,
+            partition_values=self.partition_values,
+            size=self.size,
+            stats=self.stats,
+            tags=self.tags,
+            deletion_vector=self.deletion_vector,
+            base_row_id=self.base_row_id,
+            default_row_commit_version=self.default_row_commit_version,
+        )
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> AddFile:
+        fields = JsonFields(obj, subject="add", source=source)
+        return cls(
+            path=_path(fields),
+            partition_values=fields.nullable_string_map("partitionValues"),
+            size=fields.integer("size", minimum=0),
+            modification_time=fields.optional_integer("modificationTime") or 0,
+            # A file that does not say so may hold new rows: conflict checks must not overlook it.
+            data_change=fields.boolean("dataChange", default=True),
+            stats=fields.optional_string("stats"),
+            tags=fields.optional_string_map("tags"),
+            deletion_vector=_deletion_vector(fields),
+            base_row_id=fields.optional_integer("baseRowId"),
+            default_row_commit_version=fields.optional_integer("defaultRowCommitVersion"),
+            clustering_provider=fields.optional_string("clusteringProvider"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            path=self.path,
+            partitionValues=dict(self.partition_values),
+            size=self.size,
+            modificationTime=self.modification_time,
+            dataChange=self.data_change,
+            stats=self.stats,
+            tags=_as_dict(self.tags),
+            deletionVector=_vector_json(self.deletion_vector),
+            baseRowId=self.base_row_id,
+            defaultRowCommitVersion=self.default_row_commit_version,
+            clusteringProvider=self.clustering_provider,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """A logical file, (path, deletion vector), left the table; kept as a tombstone until it expires."""
+
+    path: str
+    deletion_timestamp: int | None
+    data_change: bool
+    extended_file_metadata: bool | None = None
+    partition_values: Mapping[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def dv_id(self) -> str | None:
+        return None if self.deletion_vector is None else self.deletion_vector.unique_id
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        return (self.path, self.dv_id)
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> RemoveFile:
+        fields = JsonFields(obj, subject="remove", source=source)
+        return cls(
+            path=_path(fields),
+            deletion_timestamp=fields.optional_integer("deletionTimestamp"),
+            data_change=fields.boolean("dataChange", default=True),
+            extended_file_metadata=fields.optional_boolean("extendedFileMetadata"),
+            partition_values=fields.optional_nullable_string_map("partitionValues"),
+            size=fields.optional_integer("size", minimum=0),
+            stats=fields.optional_string("stats"),
+            tags=fields.optional_string_map("tags"),
+            deletion_vector=_deletion_vector(fields),
+            base_row_id=fields.optional_integer("baseRowId"),
+            default_row_commit_version=fields.optional_integer("defaultRowCommitVersion"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            path=self.path,
+            deletionTimestamp=self.deletion_timestamp,
+            dataChange=self.data_change,
+            extendedFileMetadata=self.extended_file_metadata,
+            partitionValues=_as_dict(self.partition_values),
+            size=self.size,
+            tags=_as_dict(self.tags),
+            deletionVector=_vector_json(self.deletion_vector),
+            baseRowId=self.base_row_id,
+            defaultRowCommitVersion=self.default_row_commit_version,
+            stats=self.stats,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AddCDCFile:
+    """A change-data file of this commit. It never belongs to the table's state, so `dataChange` is always false."""
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    tags: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> AddCDCFile:
+        fields = JsonFields(obj, subject="cdc", source=source)
+        return cls(
+            path=_path(fields),
+            partition_values=fields.nullable_string_map("partitionValues"),
+            size=fields.integer("size", minimum=0),
+            tags=fields.optional_string_map("tags"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            path=self.path,
+            partitionValues=dict(self.partition_values),
+            size=self.size,
+            dataChange=False,
+            tags=_as_dict(self.tags),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Schema, partitioning and properties of the table. `schema_string` is parsed by `ebbtide.protocol.schema`."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str]
+    name: str | None = None
+    description: str | None = None
+    format_provider: str = "parquet"
+    format_options: Mapping[str, str] = field(default_factory=dict)
+    created_time: int | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> Metadata:
+        fields = JsonFields(obj, subject="metaData", source=source)
+        file_format = JsonFields(fields.optional_object("format") or {}, subject="metaData.format", source=source)
+        return cls(
+            id=fields.string("id"),
+            schema_string=fields.string("schemaString"),
+            partition_columns=fields.optional_strings("partitionColumns") or (),
+            configuration=fields.optional_string_map("configuration") or {},
+            name=fields.optional_string("name"),
+            description=fields.optional_string("description"),
+            format_provider=file_format.optional_string("provider") or "parquet",
+            format_options=file_format.optional_string_map("options") or {},
+            created_time=fields.optional_integer("createdTime"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            id=self.id,
+            name=self.name,
+            description=self.description,
+            format={"provider": self.format_provider, "options": dict(self.format_options)},
+            schemaString=self.schema_string,
+            partitionColumns=list(self.partition_columns),
+            configuration=dict(self.configuration),
+            createdTime=self.created_time,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a reader and a writer must understand. `ebbtide.protocol.features` decides whether we do."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: frozenset[str] | None = None
+    writer_features: frozenset[str] | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> Protocol:
+        fields = JsonFields(obj, subject="protocol", source=source)
+        reader_features = fields.optional_strings("readerFeatures")
+        writer_features = fields.optional_strings("writerFeatures")
+        return cls(
+            min_reader_version=fields.integer("minReaderVersion", minimum=0, maximum=INT32_MAX),
+            min_writer_version=fields.integer("minWriterVersion", minimum=0, maximum=INT32_MAX),
+            reader_features=None if reader_features is None else frozenset(reader_features),
+            writer_features=None if writer_features is None else frozenset(writer_features),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            minReaderVersion=self.min_reader_version,
+            minWriterVersion=self.min_writer_version,
+            readerFeatures=None if self.reader_features is None else sorted(self.reader_features),
+            writerFeatures=None if self.writer_features is None else sorted(self.writer_features),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """The last version that an application's idempotent writer committed."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> SetTransaction:
+        fields = JsonFields(obj, subject="txn", source=source)
+        return cls(fields.string("appId"), fields.integer("version"), fields.optional_integer("lastUpdated"))
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(appId=self.app_id, version=self.version, lastUpdated=self.last_updated)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainMetadata:
+    """Configuration that belongs to one named domain; `removed` hides it."""
+
+    domain: str
+    configuration: str
+    removed: bool
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> DomainMetadata:
+        fields = JsonFields(obj, subject="domainMetadata", source=source)
+        return cls(
+            domain=fields.string("domain"),
+            configuration=fields.optional_string("configuration") or "",
+            removed=fields.boolean("removed", default=False),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """Provenance of a commit: free-form JSON, so only the few fields somebody acts on have a property.
+
+    A field that merely informs and has a strange type reads as None. `in_commit_timestamp` decides what time travel
+    returns, so a strange value there is refused.
+    """
+
+    fields: Mapping[str, Any]
+
+    @property
+    def timestamp(self) -> int | None:
+        return _informative(self.fields.get("timestamp"), int)
+
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        return JsonFields(self.fields, subject="commitInfo").optional_integer("inCommitTimestamp")
+
+    @property
+    def operation(self) -> str | None:
+        return _informative(self.fields.get("operation"), str)
+
+    @property
+    def operation_parameters(self) -> Mapping[str, Any]:
+        return _informative(self.fields.get("operationParameters"), dict) or {}
+
+    @property
+    def operation_metrics(self) -> Mapping[str, Any]:
+        return _informative(self.fields.get("operationMetrics"), dict) or {}
+
+    @property
+    def read_version(self) -> int | None:
+        return _informative(self.fields.get("readVersion"), int)
+
+    @property
+    def isolation_level(self) -> str | None:
+        return _informative(self.fields.get("isolationLevel"), str)
+
+    @property
+    def is_blind_append(self) -> bool | None:
+        return _informative(self.fields.get("isBlindAppend"), bool)
+
+    @property
+    def engine_info(self) -> str | None:
+        return _informative(self.fields.get("engineInfo"), str)
+
+    @property
+    def txn_id(self) -> str | None:
+        return _informative(self.fields.get("txnId"), str)
+
+    @property
+    def user_metadata(self) -> str | None:
+        return _informative(self.fields.get("userMetadata"), str)
+
+    @property
+    def tags(self) -> Mapping[str, Any]:
+        return _informative(self.fields.get("tags"), dict) or {}
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> CommitInfo:
+        JsonFields(obj, subject="commitInfo", source=source)
+        return cls(obj)
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(**self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMetadata:
+    """Header of a V2 checkpoint."""
+
+    version: int
+    tags: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> CheckpointMetadata:
+        fields = JsonFields(obj, subject="checkpointMetadata", source=source)
+        return cls(fields.integer("version", minimum=0), fields.optional_string_map("tags"))
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(version=self.version, tags=_as_dict(self.tags))
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A file of a V2 checkpoint that holds its add and remove actions."""
+
+    path: str
+    size_in_bytes: int
+    modification_time: int
+    tags: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_json(cls, obj: Any, *, source: str = "") -> Sidecar:
+        fields = JsonFields(obj, subject="sidecar", source=source)
+        return cls(
+            path=_path(fields),
+            size_in_bytes=fields.integer("sizeInBytes", minimum=0),
+            modification_time=fields.optional_integer("modificationTime") or 0,
+            tags=fields.optional_string_map("tags"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_none(
+            path=self.path,
+            sizeInBytes=self.size_in_bytes,
+            modificationTime=self.modification_time,
+            tags=_as_dict(self.tags),
+        )
+
+
+Action: TypeAlias = (
+    AddFile
+    | RemoveFile
+    | AddCDCFile
+    | Metadata
+    | Protocol
+    | SetTransaction
+    | DomainMetadata
+    | CommitInfo
+    | CheckpointMetadata
+    | Sidecar
+)
+
+_ACTION_CLASSES: Final[Mapping[str, type[Action]]] = {
+    "add": AddFile,
+    "remove": RemoveFile,
+    "cdc": AddCDCFile,
+    "metaData": Metadata,
+    "protocol": Protocol,
+    "txn": SetTransaction,
+    "domainMetadata": DomainMetadata,
+    "commitInfo": CommitInfo,
+    "checkpointMetadata": CheckpointMetadata,
+    "sidecar": Sidecar,
+}
+_ACTION_KEYS: Final[Mapping[type[Action], str]] = {cls: key for key, cls in _ACTION_CLASSES.items()}
+_PARSERS: Final[Mapping[str, Callable[..., Action]]] = {key: cls.from_json for key, cls in _ACTION_CLASSES.items()}
+
+
+def parse_action(obj: Mapping[str, Any], *, source: str = "") -> Action | None:
+    """The action in one wrapper object such as `{"add": {...}}`; None when it holds no action we know.
+
+    Two actions in one wrapper are refused: the reference would drop one of them without a word.
+    """
+    known = [key for key, value in obj.items() if value is not None and key in _PARSERS]
+    if not known:
+        return None
+    if len(known) > 1:
+        where = f" in {source}" if source else ""
+        raise CorruptTableError(f"one log entry{where} holds several actions: {', '.join(sorted(known))}")
+    return _PARSERS[known[0]](obj[known[0]], source=source)
+
+
+def parse_commit(data: bytes, *, source: str, max_line_bytes: int) -> list[Action]:
+    """The actions of a commit file, compacted log file or JSON checkpoint, in file order."""
+    actions = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line or line.isspace():
+            continue
+        line_source = f"line {number} of {source}"
+        if len(line) > max_line_bytes:
+            raise CorruptTableError(
+                f"{line_source} is {len(line)} bytes long; the limit for one action is {max_line_bytes} bytes "
+                "(EngineConfig.max_log_line_bytes)"
+            )
+        action = parse_action(load_json_object(line, source=line_source), source=line_source)
+        if action is not None:
+            actions.append(action)
+    return actions
+
+
+def serialize_actions(actions: Iterable[Action]) -> bytes:
+    """One line for each action, in the given order, each ended by a newline."""
+    lines = []
+    for action in actions:
+        key = _ACTION_KEYS[type(action)]
+        try:
+            lines.append(orjson.dumps({key: action.to_json()}, option=orjson.OPT_APPEND_NEWLINE))
+        except orjson.JSONEncodeError as error:
+            raise RequestError(f"the '{key}' action cannot be written as JSON: {error}") from error
+    return b"".join(lines)
+
+
+def _path(fields: JsonFields) -> str:
+    path = fields.string("path")
+    if not path:
+        raise fields.error("path", "is empty")
+    return path
+
+
+def _deletion_vector(fields: JsonFields) -> DeletionVectorDescriptor | None:
+    obj = fields.optional_object("deletionVector")
+    if obj is None:
+        return None
+    try:
+        return DeletionVectorDescriptor.from_json(obj)
+    except CorruptDeletionVectorError as error:
+        problem = str(error).removeprefix(f"[{error.error_class}] ")
+        message = f"{fields.named('deletionVector')} is not usable: {problem}"
+        raise CorruptDeletionVectorError(message, error_class=error.error_class) from error
+
+
+def _vector_json(descriptor: DeletionVectorDescriptor | None) -> dict[str, Any] | None:
+    return None if descriptor is None else descriptor.to_json()
+
+
+def _as_dict(entries: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if entries is None else dict(entries)
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _informative(value: Any, expected: type[_T]) -> _T | None:
+    # bool is an int to Python but not to JSON.
+    if isinstance(value, bool) and expected is not bool:
+        return None
+    return value if isinstance(value, expected) else None

@@ -1,0 +1,239 @@
+"""How do S3, Google Cloud Storage, Azure and process memory serve as one kind of object store?
+
+Through obstore. This module adds what the contract asks and obstore leaves open: order, directory markers, ranges that
+pass the end, scrubbed errors. Keys are joined to the root here, and not by obstore's own prefix, so that names are made
+in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+import obstore
+import obstore.exceptions as obstore_errors
+
+from ebbtide.errors import CorruptTableError, DeltaError, StorageError
+from ebbtide.storage.failures import guarded, service_failure, service_status, was_put_conflict
+from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
+from ebbtide.storage.names import checked_path, checked_prefix, checked_range, is_after, utf8_order
+from ebbtide.storage.options import StoreOptions
+from ebbtide.storage.store import ObjectMeta
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta as ServiceMeta
+    from obstore.store import ObjectStore as Service
+
+__all__ = ["CloudStore"]
+
+T = TypeVar("T")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LIST_CHUNK: Final = 1000
+_MAX_PUT_CONFLICTS: Final = 4
+# Sorts after every name that can stand below a directory, give or take names that begin with this very character.
+_LAST_CHARACTER: Final = "\U0010ffff"
+
+
+class CloudStore:
+    """Objects below one key prefix of a bucket, container or memory store.
+
+    `is_listing_ordered`: the service promises ascending UTF-8 order, so listings can stream and seek. Elsewhere
+    (Azure with a hierarchical namespace, S3 directory buckets) a listing is collected and sorted first.
+    """
+
+    __slots__ = ("_is_listing_ordered", "_location", "_options", "_service")
+
+    def __init__(
+        self, service: Service, location: Location, options: StoreOptions, *, is_listing_ordered: bool
+    ) -> None:
+        self._service = service
+        self._location = location
+        self._options = options
+        self._is_listing_ordered = is_listing_ordered
+
+    def __repr__(self) -> str:
+        return f"CloudStore(url={self.url!r}, option_names={list(self._options.names)})"
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    @property
+    def spark_path(self) -> str:
+        return self._location.spark_path
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        return self._below(checked_prefix(prefix), start_after)
+
+    def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        directory = checked_prefix(prefix)
+        if start_after is not None and self._is_listing_ordered:
+            return self._seek_children(directory, start_after)
+        return self._all_children(directory, start_after)
+
+    def head(self, path: str) -> ObjectMeta:
+        key = self._key(checked_path(path))
+        return self._meta(self._run("look at", path, lambda: obstore.head(self._service, key)))
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        key = self._key(checked_path(path))
+
+        def fetch() -> bytes | int:
+            answer = obstore.get(self._service, key)
+            size = answer.meta["size"]
+            return size if max_bytes is not None and size > max_bytes else bytes(answer.bytes())
+
+        found = self._run("read", path, fetch)
+        if isinstance(found, int):
+            raise CorruptTableError(
+                f"{self._shown(path)} is {found} bytes long; at most {max_bytes} are read. Check what wrote it."
+            )
+        return found
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        key = self._key(checked_path(path))
+        checked_range(path, offset, length)
+        if length == 0:
+            return b""
+
+        def fetch() -> bytes:
+            try:
+                return bytes(obstore.get_range(self._service, key, start=offset, length=length))
+            except obstore_errors.GenericError as error:
+                # A range that begins at or behind the end is refused, by services and by memory, each in its own words.
+                if service_status(error) not in {None, 416} or offset < obstore.head(self._service, key)["size"]:
+                    raise
+                return b""
+
+        return self._run("read", path, fetch)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        key = self._key(checked_path(path))
+
+        def create() -> None:
+            for conflicts in range(1, _MAX_PUT_CONFLICTS + 1):
+                try:
+                    obstore.put(self._service, key, data, mode="create", use_multipart=False)
+                    return
+                except obstore_errors.AlreadyExistsError as error:
+                    if conflicts == _MAX_PUT_CONFLICTS or not was_put_conflict(error):
+                        raise
+
+        self._run("create", path, create, is_put=True)
+
+    def put(self, path: str, data: bytes) -> None:
+        key = self._key(checked_path(path))
+        self._run("write", path, lambda: obstore.put(self._service, key, data, use_multipart=False), is_put=True)
+
+    def delete(self, path: str) -> None:
+        key = self._key(checked_path(path))
+
+        def remove() -> None:
+            try:
+                obstore.delete(self._service, key)
+            except FileNotFoundError:
+                return
+
+        self._run("delete", path, remove)
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _key(self, path: str) -> str:
+        return "/".join(part for part in (self._location.root, path) if part)
+
+    def _shown(self, path: str) -> str:
+        return f"{self.url}/{quote(path, safe=UNRESERVED_IN_PATH)}"
+
+    def _meta(self, found: ServiceMeta) -> ObjectMeta:
+        root = self._location.root
+        path = found["path"].removeprefix(f"{root}/") if root else found["path"]
+        return ObjectMeta(path, found["size"], _milliseconds(found["last_modified"]))
+
+    # --- listing ------------------------------------------------------------------------------------------------------
+
+    def _below(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        found = self._stream(prefix, start_after)
+        if self._is_listing_ordered:
+            ordered = self._checked_order(_without_markers(found))
+        else:
+            ordered = _without_markers(sorted(found, key=lambda meta: utf8_order(meta.path)))
+        return (meta for meta in ordered if is_after(meta.path, start_after))
+
+    def _stream(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        offset = None if start_after is None else self._key(start_after)
+        start = self._key(prefix)
+        chunks = self._run(
+            "list", prefix, lambda: obstore.list(self._service, start or None, offset=offset, chunk_size=_LIST_CHUNK)
+        )
+        while chunk := self._run("list", prefix, lambda: next(chunks, None)):
+            # The marker object of the directory itself comes as a name that equals the prefix.
+            yield from (self._meta(found) for found in chunk if found["path"] != start)
+
+    def _checked_order(self, listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
+        last = b""
+        for meta in listed:
+            order = utf8_order(meta.path)
+            if order > last:
+                last = order
+                yield meta
+            elif meta.size > 0:
+                raise StorageError(
+                    f"The listing of {self.url} is out of order at {meta.path!r}, so a log read from it could miss "
+                    "commits. Check that the endpoint lists keys in UTF-8 order, as S3 does."
+                )
+            # An empty one is the marker of an empty directory: its key ends in "/", which obstore takes off.
+
+    def _all_children(self, directory: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        start = self._key(directory)
+        answer = self._run("list", directory, lambda: obstore.list_with_delimiter(self._service, start or None))
+        children = [self._meta(found) for found in answer["objects"] if found["path"] != start]
+        for meta in sorted(children, key=lambda child: utf8_order(child.path)):
+            if is_after(meta.path, start_after):
+                yield meta
+
+    def _seek_children(self, directory: str, start_after: str) -> Iterator[ObjectMeta]:
+        """A log's last entries without its first million: services cannot combine a delimiter with an offset.
+
+        So the recursive listing is used, and jumps over each subdirectory it meets.
+        """
+        base = f"{directory}/" if directory else ""
+        cursor: str | None = start_after
+        while cursor is not None:
+            after, cursor = cursor, None
+            for meta in self._below(directory, after):
+                child, is_nested, _ = meta.path.removeprefix(base).partition("/")
+                if not is_nested:
+                    yield meta
+                    continue
+                behind = f"{base}{child}/{_LAST_CHARACTER}"
+                if is_after(behind, after):
+                    cursor = behind
+                    break
+
+    # --- errors -------------------------------------------------------------------------------------------------------
+
+    def _run(self, action: str, path: str, call: Callable[[], T], *, is_put: bool = False) -> T:
+        def failure(error: Exception) -> DeltaError:
+            return service_failure(error, action, self._shown(path), self._options.scrub, is_put=is_put)
+
+        return guarded(call, failure)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _without_markers(listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
+    """Leaves out the empty objects that tools create to make a key prefix look like a directory.
+
+    Their keys end in "/", which obstore takes off; what gives them away is that their children come next.
+    """
+    held: ObjectMeta | None = None
+    for meta in chain(listed, (None,)):
+        if held is not None and not (held.size == 0 and meta is not None and meta.path.startswith(f"{held.path}/")):
+            yield held
+        held = meta

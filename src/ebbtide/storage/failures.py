@@ -1,0 +1,177 @@
+"""What went wrong in a store, in words a user can act on and without their credentials?
+
+Translates what obstore and the operating system raise into `ebbtide.errors`. obstore's own text is useful (status and
+error code of the service) and dangerous (request URLs with signatures, XML bodies that quote the access key, option
+values), so it passes a `Scrubber` first, and the original exception is never chained to ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+from urllib.parse import quote, quote_plus
+
+import obstore.exceptions as obstore_errors
+
+from ebbtide.errors import (
+    DeltaError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    RequestError,
+    StorageError,
+)
+
+__all__ = [
+    "PutOutcomeUnknownError",
+    "Scrubber",
+    "guarded",
+    "os_failure",
+    "service_failure",
+    "service_status",
+    "was_put_conflict",
+]
+
+T = TypeVar("T")
+
+# Some operations of obstore raise these builtins instead of its own classes.
+SERVICE_ERRORS: Final = (obstore_errors.BaseError, OSError, ValueError)
+
+HIDDEN: Final = "***"
+MAX_DETAIL_CHARS: Final = 400
+
+_MARKUP_BODY = re.compile(r"<[?!A-Za-z].*", re.DOTALL)
+_XML_CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
+_XML_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+_CREDENTIAL_SHAPES: Final = (
+    (re.compile(r"(https?://)[^/\s@]*@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(https?://[^\s?]*)\?\S*"), rf"\1?{HIDDEN}"),
+    (re.compile(r"(?i)\b(bearer|basic|sharedkey)\s+[^\s,;]+"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(?i)\b(sig|signature|x-amz-[a-z-]+|x-goog-[a-z-]+|awsaccesskeyid|token)=[^\s&,;]+"), rf"\1={HIDDEN}"),
+    (re.compile(r"\b(?:AKIA|ASIA|AROA)[A-Z0-9]{12,}\b"), HIDDEN),
+)
+_RETRIED = re.compile(r"\bafter [1-9]\d* retries\b")
+_STATUS = re.compile(r"\bstatus code: (\d{3})\b")
+_REQUEST_TIMEOUT: Final = 408
+_PUT_CONFLICT = re.compile(r"status code: 409\b.*(?:ConditionalRequestConflict|OperationAborted)", re.DOTALL)
+
+
+class PutOutcomeUnknownError(StorageError):
+    """A put failed in a way that leaves open whether the object now exists.
+
+    Look before anything else: read the object back. Until that is known, nothing that the put refers to may be deleted.
+    """
+
+
+class Scrubber:
+    """Removes credentials from text: the given values, wherever they stand, and whatever has the shape of one."""
+
+    __slots__ = ("_secrets",)
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret))}
+        # The longest first: a secret that contains another must not leave its other half behind.
+        self._secrets = tuple(sorted((form for form in forms if len(form) > 2), key=len, reverse=True))
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        for shape, replacement in _CREDENTIAL_SHAPES:
+            text = shape.sub(replacement, text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Scrubber({len(self._secrets)} values)"
+
+
+def guarded(call: Callable[[], T], failure: Callable[[Exception], DeltaError]) -> T:
+    """The result of `call`; what obstore raises leaves as what `failure` makes of it.
+
+    The raise stands outside the handler on purpose: inside, Python would keep the original as `__context__`, and a
+    log that walks the chain would print its unscrubbed text.
+    """
+    try:
+        return call()
+    except SERVICE_ERRORS as error:
+        translated = failure(error)
+    raise translated
+
+
+def service_failure(
+    error: Exception, action: str, location: str, scrub: Scrubber, *, is_put: bool = False
+) -> DeltaError:
+    """The error of ours for one of `SERVICE_ERRORS`; `action` is a verb, `location` the object's URL."""
+    detail = _detail(error, scrub)
+    if is_put and _may_have_landed(error):
+        return PutOutcomeUnknownError(
+            f"Could not learn whether {location} was written: {detail}. It may exist; read it back before retrying."
+        )
+    if is_put and was_put_conflict(error):
+        return StorageError(f"Could not {action} {location}: other writers keep it busy. Try again.")
+    # obstore has classes for what single objects answer; a refused listing it calls generic, and only the status tells.
+    match (error, service_status(error)):
+        case (FileNotFoundError(), _) if is_put:
+            return StorageError(f"Could not {action} {location}: {detail}. Check that the bucket or container exists.")
+        case (FileNotFoundError(), _) | (obstore_errors.GenericError(), 404):
+            return ObjectNotFoundError(f"Could not {action} {location}: it does not exist.")
+        case (obstore_errors.AlreadyExistsError(), _):
+            return ObjectExistsError(f"Could not {action} {location}: it exists already.")
+        case (obstore_errors.PermissionDeniedError() | obstore_errors.UnauthenticatedError(), _) | (_, 401 | 403):
+            return PermissionDeniedError(
+                f"Could not {action} {location}: {detail}. Check the credentials in storage_options or the environment."
+            )
+        case (ValueError() | obstore_errors.InvalidPathError(), _):
+            return RequestError(f"Could not {action} {location}: {detail}. Rename the object.")
+        case _:
+            return StorageError(f"Could not {action} {location}: {detail}. Try again, or check the endpoint.")
+
+
+def service_status(error: Exception) -> int | None:
+    """The HTTP status the service answered with, where it answered at all."""
+    found = _STATUS.search(str(error))
+    return None if found is None else int(found[1])
+
+
+def was_put_conflict(error: Exception) -> bool:
+    """Whether S3 refused a conditional put because another request on the key was under way.
+
+    S3 answers 409 then and asks for a retry; nothing need exist. obstore takes every 409 for "already exists".
+    """
+    text = str(error)
+    return _PUT_CONFLICT.search(text) is not None and _RETRIED.search(text) is None
+
+
+def os_failure(error: OSError, action: str, location: str, *, is_put: bool = False) -> StorageError:
+    """The error of ours for what a system call on the local disk raised."""
+    missing = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+    if not is_put and (missing or error.errno == errno.ENAMETOOLONG):
+        return ObjectNotFoundError(f"Could not {action} {location}: it does not exist.")
+    if isinstance(error, FileExistsError):
+        return ObjectExistsError(f"Could not {action} {location}: it exists already.")
+    reason = error.strerror or type(error).__name__
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"Could not {action} {location}: {reason}. Check the owner and mode of the path.")
+    return StorageError(f"Could not {action} {location}: {reason}. Check the disk and the path.")
+
+
+def _may_have_landed(error: Exception) -> bool:
+    text = str(error)
+    if _RETRIED.search(text):
+        # An earlier try went unanswered; whatever the last one was told, the first may have created the object.
+        return True
+    if isinstance(error, (obstore_errors.GenericError, obstore_errors.JoinError)):
+        status = service_status(error)
+        return status is None or status == _REQUEST_TIMEOUT or not 400 <= status < 500
+    return isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+
+
+def _detail(error: Exception, scrub: Scrubber) -> str:
+    text = str(error).split("\n\nDebug source:", 1)[0].strip()
+    body = _MARKUP_BODY.search(text)
+    if body is not None:
+        said = [found.group(1) for found in (_XML_CODE.search(body[0]), _XML_MESSAGE.search(body[0])) if found]
+        text = text[: body.start()] + ": ".join(said)
+    # Scrubbed before it is cut: half a secret is no longer recognised.
+    return scrub(text)[:MAX_DETAIL_CHARS].rstrip(" .:") or type(error).__name__

@@ -1,0 +1,81 @@
+"""What may the rest of the house ask of a place that holds bytes?
+
+`ObjectStore` is the whole question: ten members, no more, so that a test can wrap a store in a few lines. A store knows
+nothing of Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the log calls
+`a%20b.parquet` is `a b.parquet` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["ObjectMeta", "ObjectStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    path: str
+    size: int
+    last_modified_ms: int
+
+
+class ObjectStore(Protocol):
+    """Bytes below one root.
+
+    Every store guarantees, and `tests/contracts` checks:
+
+    - names with spaces, `%`, `#`, brackets and non-ASCII letters are kept as they are;
+    - listings ascend by the UTF-8 bytes of the path, also where the service does not promise an order;
+    - there are no directories: listing below a name that does not exist yields nothing;
+    - `put_if_absent` lets exactly one of many writers win, and its object appears whole or not at all;
+    - failures are `ebbtide.errors` only, and no message, `repr` or exception chain carries a credential.
+    """
+
+    @property
+    def url(self) -> str:
+        """The root as an absolute, percent-encoded URL without credentials and without a trailing slash.
+
+        `urllib.parse.unquote` gives the path back: `/tmp/a b` is `file:///tmp/a%20b`. `s3a://` is written `s3://`.
+        """
+
+    @property
+    def spark_path(self) -> str:
+        """The root as Spark wants to be given it: not percent-encoded, `s3://` as `s3a://`; `file:/tmp/a b`."""
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Every object below the directory `prefix` ("" is the root) at any depth, ascending.
+
+        `start_after` is a full path of this store, exclusive; it need not exist.
+        """
+
+    def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Like `list`, but only the objects directly in `prefix`."""
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and time of one object. `ObjectNotFoundError` when there is none."""
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """The whole object. One larger than `max_bytes` is a `CorruptTableError`, and is not read."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`; fewer where the object ends first, none from its end on.
+
+        A length of zero gives no bytes and looks at nothing.
+        """
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Create the object, durably. `ObjectExistsError` when there is one already.
+
+        `PutOutcomeUnknownError` when the answer was lost: the object may or may not be ours. Any other error: nothing
+        was created. A service client repeats a request whose answer was lost, and the repeat then meets the object
+        that the first one made. Stores report what they notice of that as an unknown outcome, but a caller that
+        must know who won still has to look into the object it lost to (a commit carries its `txnId`).
+        """
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object whole. Only for hints such as `_last_checkpoint`; a commit never overwrites."""
+
+    def delete(self, path: str) -> None:
+        """Delete the object; one that does not exist is fine."""

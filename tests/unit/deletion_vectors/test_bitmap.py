@@ -1,0 +1,249 @@
+"""Is a RowIndexSet a set, and does it turn into bytes and bits and back without losing a row?"""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from tests.support.roaring_bytes import bitmap32, portable, runs
+
+from ebbtide.deletion_vectors import MAX_ROW_INDEX, RowIndexSet
+from ebbtide.errors import CorruptDeletionVectorError, RequestError
+
+# Where containers, Spark's bitmaps, words and buckets begin and end.
+BORDERS = [0, 1, 63, 64, 32767, 32768, 65535, 65536, 131071, 131072, 2**32 - 1, 2**32, 2**32 + 65536, 5 * 2**32 + 7]
+
+
+def spark_bitmaps(rows):
+    """What Spark's bitmap functions give for `row_index + 1`, computed the slow way."""
+    buckets = {}
+    for row in rows:
+        value = row + 1
+        bucket, position = 1 + (value - 1) // 32768, (value - 1) % 32768
+        buckets.setdefault(bucket, bytearray(4096))[position // 8] |= 1 << position % 8
+    return [(bucket, bytes(bitmap)) for bucket, bitmap in buckets.items()]
+
+
+def shapes():
+    rng = random.Random(5)
+    yield "empty", []
+    yield "first row", [0]
+    yield "borders below two blocks", [row for row in BORDERS if row < 2**18]
+    yield "sparse", rng.sample(range(10**6), 500)
+    yield "4096 in a block", rng.sample(range(65536), 4096)
+    yield "4097 in a block", rng.sample(range(65536), 4097)
+    yield "dense", rng.sample(range(200_000), 120_000)
+    yield "every row", range(150_000)
+    yield "all but one row", [row for row in range(131072) if row != 65536]
+    yield "runs", [row for row in range(200_000) if row % 100 < 40]
+    yield "every odd row", range(1, 200_000, 2)
+    yield "every even row", range(0, 200_000, 2)
+
+
+SHAPES = [pytest.param(sorted(rows), id=name) for name, rows in shapes()]
+
+
+def test_set_is_made_of_any_iterable_once():
+    rows = RowIndexSet.from_iterable(iter([5, 3, 5, 3]))
+    assert list(rows) == [3, 5]
+    assert len(rows) == 2
+    assert 3 in rows
+    assert 4 not in rows
+    assert -1 not in rows
+    assert 2**64 not in rows
+
+
+def test_empty_set_is_false_and_has_no_ends():
+    rows = RowIndexSet()
+    assert not rows
+    assert len(rows) == 0
+    assert rows.min() is None
+    assert rows.max() is None
+    assert rows == RowIndexSet([])
+
+
+def test_ends_are_min_and_max():
+    rows = RowIndexSet(BORDERS)
+    assert (rows.min(), rows.max()) == (0, 5 * 2**32 + 7)
+
+
+def test_operators_make_new_sets():
+    left, right = RowIndexSet([1, 2, 3]), RowIndexSet([3, 4])
+    assert list(left | right) == [1, 2, 3, 4]
+    assert list(left - right) == [1, 2]
+    assert list(left & right) == [3]
+    assert list(left) == [1, 2, 3]
+    assert not left.isdisjoint(right)
+    assert left.isdisjoint(RowIndexSet([9]))
+    assert RowIndexSet([3]).issubset(left)
+    assert not right.issubset(left)
+
+
+def test_copy_does_not_follow_its_original():
+    original = RowIndexSet([1])
+    copy = original.copy()
+    original.add_range(5, 7)
+    assert list(copy) == [1]
+    assert list(original) == [1, 5, 6]
+
+
+@pytest.mark.parametrize("start", [0, 65535, 65536, 2**32 - 1, 2**32])
+def test_range_ends_before_its_stop(start):
+    rows = RowIndexSet.from_range(start, start + 3)
+    assert list(rows) == [start, start + 1, start + 2]
+
+
+def test_empty_range_adds_nothing():
+    assert not RowIndexSet.from_range(7, 7)
+
+
+def test_range_may_end_with_the_highest_row():
+    assert list(RowIndexSet.from_range(MAX_ROW_INDEX, MAX_ROW_INDEX + 1)) == [MAX_ROW_INDEX]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, MAX_ROW_INDEX + 2)])
+def test_range_outside_the_limits_is_refused(start, stop):
+    with pytest.raises(RequestError, match="not a range"):
+        RowIndexSet.from_range(start, stop)
+
+
+@pytest.mark.parametrize("row", [-1, MAX_ROW_INDEX + 1, 2**63, 2**64, "7", None, 1.5])
+def test_row_that_is_no_row_index_is_refused(row):
+    with pytest.raises(RequestError):
+        RowIndexSet([row])
+
+
+def test_sets_are_equal_by_their_rows():
+    assert RowIndexSet(range(100)) == RowIndexSet.from_range(0, 100)
+    assert RowIndexSet([1]) != RowIndexSet([2])
+    assert RowIndexSet([1]) != {1}
+    with pytest.raises(TypeError):
+        hash(RowIndexSet())
+
+
+def test_repr_stays_short_for_any_set():
+    assert repr(RowIndexSet.from_range(0, 10**9)) == "<RowIndexSet of 1000000000 rows, 0 to 999999999>"
+    assert repr(RowIndexSet()) == "<RowIndexSet, empty>"
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "payload"),
+    [
+        ([0, 9], "d1d33964 0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0000 0900"),
+        ([0, 1, 2], "d1d33964 0100000000000000 00000000 3a300000 01000000 0000 0200 10000000 0000 0100 0200"),
+        ([], "d1d33964 0000000000000000"),
+    ],
+)
+def test_payload_has_the_published_bytes(rows, payload):
+    assert RowIndexSet(rows).serialize() == bytes.fromhex(payload)
+
+
+@pytest.mark.parametrize("rows", [*SHAPES, pytest.param(BORDERS, id="borders")])
+def test_payload_round_trips(rows):
+    assert list(RowIndexSet.deserialize(RowIndexSet(rows).serialize())) == list(rows)
+
+
+def test_payload_of_a_range_is_small():
+    assert len(RowIndexSet.from_range(0, 65536).serialize()) < 40
+
+
+# --- bits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", SHAPES)
+def test_words_hold_a_bit_for_each_row(rows):
+    num_rows = 10**6
+    words = RowIndexSet(rows).to_words(num_rows)
+    assert words.type == pa.int64()
+    assert len(words) == num_rows // 64
+    bits = int.from_bytes(words.buffers()[1].to_pybytes()[: len(words) * 8], "little")
+    assert bits == sum(1 << row for row in rows) if len(rows) < 5000 else bits.bit_count() == len(rows)
+    assert all(bits >> row & 1 for row in rows[:: max(1, len(rows) // 50)])
+    assert list(RowIndexSet.from_words(words)) == list(rows)
+
+
+def test_word_with_the_top_bit_is_negative_as_in_spark():
+    assert RowIndexSet([0, 63, 65]).to_words(66).to_pylist() == [1 - 2**63, 2]
+
+
+@pytest.mark.parametrize(("num_rows", "words"), [(0, 0), (1, 1), (64, 1), (65, 2), (65536, 1024), (65537, 1025)])
+def test_words_are_as_many_as_the_rows_need(num_rows, words):
+    assert RowIndexSet().to_words(num_rows).to_pylist() == [0] * words
+
+
+def test_words_without_row_count_end_with_the_last_marked_row():
+    assert RowIndexSet([1, 64]).to_words().to_pylist() == [2, 1]
+    assert len(RowIndexSet().to_words()) == 0
+
+
+def test_words_are_read_from_bytes_and_from_a_slice():
+    words = RowIndexSet([0, 64, 129]).to_words(200)
+    assert list(RowIndexSet.from_words(words.slice(1))) == [0, 65]
+    assert list(RowIndexSet.from_words(b"\x01" + bytes(7) + b"\x02")) == [0, 65]
+    assert list(RowIndexSet.from_words(pa.array([], pa.int64()))) == []
+
+
+@pytest.mark.parametrize("words", [pa.array([1], pa.int32()), pa.array([None, 1], pa.int64()), pa.array(["a"])])
+def test_words_of_another_type_are_refused(words):
+    with pytest.raises(RequestError, match="64-bit integers"):
+        RowIndexSet.from_words(words)
+
+
+def test_marked_row_beyond_the_file_has_no_word():
+    with pytest.raises(CorruptDeletionVectorError) as refused:
+        RowIndexSet([64]).to_words(64)
+    assert refused.value.error_class == "DELTA_DELETION_VECTOR_INVALID_ROW_INDEX"
+
+
+def test_words_of_an_absurd_file_are_refused_before_memory_is_taken():
+    with pytest.raises(RequestError, match="too large"):
+        RowIndexSet([2**50]).to_words()
+    with pytest.raises(RequestError, match="too large"):
+        RowIndexSet().to_words(2**50)
+
+
+def test_blocks_are_only_those_that_hold_rows():
+    rows = [3, 2**50, 2**50 + 65536]
+    blocks = dict(RowIndexSet(rows).to_blocks())
+    assert list(blocks) == [0, 2**34, 2**34 + 1]
+    assert blocks[0] == b"\x08" + bytes(8191)
+
+
+def test_runs_that_no_writer_would_choose_are_spelled_out():
+    every_odd_row = [(row, row) for row in range(1, 65536, 2)]
+    rows = RowIndexSet.deserialize(portable([(0, bitmap32([runs(0, every_odd_row)]))]))
+    assert dict(rows.to_blocks()) == {0: b"\xaa" * 8192}
+
+
+@pytest.mark.parametrize("rows", [*SHAPES, pytest.param(BORDERS, id="borders")])
+def test_bitmaps_of_spark_become_the_same_rows(rows):
+    bitmaps = spark_bitmaps(rows)
+    random.Random(3).shuffle(bitmaps)
+    assert list(RowIndexSet.from_spark_bitmaps(bitmaps)) == list(rows)
+
+
+def test_spark_counts_buckets_from_one():
+    assert list(RowIndexSet.from_spark_bitmaps([(1, b"\x01" + bytes(4095))])) == [0]
+    assert list(RowIndexSet.from_spark_bitmaps([(2, b"\x01" + bytes(4095))])) == [32768]
+    assert list(RowIndexSet.from_spark_bitmaps([(1, bytes(4095) + b"\x80")])) == [32767]
+
+
+def test_bitmaps_of_one_bucket_are_united():
+    bitmaps = [(1, b"\x01" + bytes(4095)), (1, b"\x02" + bytes(4095)), (1, b"\x01" + bytes(4095))]
+    assert list(RowIndexSet.from_spark_bitmaps(bitmaps)) == [0, 1]
+
+
+@pytest.mark.parametrize("pair", [(0, bytes(4096)), (-1, bytes(4096)), (1, bytes(4095)), (2**50, bytes(4096))])
+def test_bitmap_that_spark_cannot_have_made_is_refused(pair):
+    with pytest.raises(RequestError, match="Not a bitmap of Spark"):
+        RowIndexSet.from_spark_bitmaps([pair])
+
+
+def test_many_sparse_blocks_are_spelled_out_in_batches():
+    rows = list(range(0, 1500 * 65536, 65536))
+    assert list(RowIndexSet.from_spark_bitmaps(spark_bitmaps(rows))) == rows
+    assert [block for block, _ in RowIndexSet(rows).to_blocks()] == list(range(1500))
