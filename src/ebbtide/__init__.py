@@ -1,0 +1,12 @@
+"""Ebbtide: delete, update and merge rows of Delta Lake tables on plain PySpark.
+
+import ebbtide
+df = ebbtide.read(spark, "/data/people")
+table = ebbtide.DeltaTable.forPath(spark, "/data/people")
+"""
+
+from ebbtide.config import EngineConfig
+from ebbtide.errors import DeltaError
+from ebbtide.table import DeltaTable, read
+
+__all__ = ["DeltaError", "DeltaTable", "EngineConfig", "read"]

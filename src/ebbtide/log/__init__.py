@@ -1,0 +1,30 @@
+"""What is the table's state? Listing, segment, replay, snapshot; history and detail."""
+
+from ebbtide.log.detail import TableDetail, clustering_columns, table_detail
+from ebbtide.log.file_tables import (
+    DELETION_VECTOR_TYPE,
+    LIVE_FILES_SCHEMA,
+    TOMBSTONES_SCHEMA,
+    add_files,
+    deletion_vector_ids,
+    remove_files,
+)
+from ebbtide.log.history import CommitRecord, read_commit, read_history
+from ebbtide.log.snapshot import Snapshot, load_snapshot
+
+__all__ = [
+    "DELETION_VECTOR_TYPE",
+    "LIVE_FILES_SCHEMA",
+    "TOMBSTONES_SCHEMA",
+    "CommitRecord",
+    "Snapshot",
+    "TableDetail",
+    "add_files",
+    "clustering_columns",
+    "deletion_vector_ids",
+    "load_snapshot",
+    "read_commit",
+    "read_history",
+    "remove_files",
+    "table_detail",
+]

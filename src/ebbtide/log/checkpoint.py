@@ -1,0 +1,160 @@
+"""What does a checkpoint say?
+
+A checkpoint is the state of one version: classic (one Parquet file), multi-part (several), or V2 (one JSON or Parquet
+file that may name sidecar files holding the file actions). `open_checkpoint` reads the small part first, so that the
+feature gate can refuse the table before its files are looked at; `live_files` and `tombstones` read the rest on demand.
+Everything unreadable is CorruptTableError or ObjectNotFoundError: the caller may then try another checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+
+from ebbtide.config import EngineConfig
+from ebbtide.errors import CorruptTableError
+from ebbtide.log.commit_scan import CommitScan
+from ebbtide.log.foreign_columns import ADD_CHILDREN, REMOVE_CHILDREN, live_file_batch, tombstone_batch
+from ebbtide.log.listing import CheckpointFiles
+from ebbtide.log.parquet_source import ParquetSource, translated
+from ebbtide.log.prefetch import prefetched
+from ebbtide.protocol.actions import (
+    Action,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+    Sidecar,
+    parse_action,
+)
+from ebbtide.protocol.paths import resolve_sidecar_path
+from ebbtide.storage.store import ObjectMeta, ObjectStore
+
+__all__ = ["Checkpoint", "open_checkpoint"]
+
+# The child that is never null when the action is there; some writers give absent actions as structs of nulls.
+_IDENTIFYING_CHILD = {
+    "protocol": "minReaderVersion",
+    "metaData": "id",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "checkpointMetadata": "version",
+    "sidecar": "path",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The small actions of a checkpoint, and the way to its file actions."""
+
+    version: int
+    protocol: Protocol | None
+    metadata: Metadata | None
+    transactions: dict[str, SetTransaction]
+    domain_metadata: dict[str, DomainMetadata]
+    _sources: tuple[ParquetSource, ...]
+    _sidecars: tuple[ObjectMeta, ...]
+    _json: CommitScan | None
+    _store: ObjectStore
+
+    def live_files(self) -> list[pa.RecordBatch]:
+        """Rows of `LIVE_FILES_SCHEMA`."""
+        batches = [] if self._json is None else list(self._json.file_actions()[0].batches)
+        for source in self._file_sources():
+            batches += _live_files(source)
+        return batches
+
+    def tombstones(self) -> list[pa.RecordBatch]:
+        """Rows of `TOMBSTONES_SCHEMA`."""
+        batches = [] if self._json is None else list(self._json.file_actions()[1].batches)
+        for source in self._file_sources():
+            with translated(source.name):
+                for rows in source.rows("remove", REMOVE_CHILDREN):
+                    batches.append(tombstone_batch(_identified(rows, "path", source.name), source=source.name))
+        return batches
+
+    def _file_sources(self) -> Iterator[ParquetSource]:
+        yield from self._sources
+        yield from prefetched(partial(ParquetSource, self._store), self._sidecars)
+
+
+def open_checkpoint(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) -> Checkpoint:
+    """Read everything but the file actions."""
+    scan = CommitScan(config)
+    sources: tuple[ParquetSource, ...] = ()
+    if files.is_json:
+        name = files.files[0].path
+        scan.read(store.read(name, max_bytes=config.max_commit_bytes), version=files.version, source=name)
+    else:
+        sources = tuple(prefetched(partial(ParquetSource, store), files.files))
+        scan.take(chain.from_iterable(map(_small_actions, sources)), files.files[0].path)
+    header = scan.checkpoint_metadata
+    if header is not None and header.version != files.version:
+        raise CorruptTableError(
+            f"{files.files[0].path} says that it is the checkpoint of version {header.version}, not {files.version}"
+        )
+    return Checkpoint(
+        version=files.version,
+        protocol=scan.protocol,
+        metadata=scan.metadata,
+        transactions=scan.transactions,
+        domain_metadata=scan.domain_metadata,
+        _sources=sources,
+        _sidecars=tuple(_sidecar_meta(store, sidecar) for sidecar in scan.sidecars),
+        _json=scan if files.is_json else None,
+        _store=store,
+    )
+
+
+def _sidecar_meta(store: ObjectStore, sidecar: Sidecar) -> ObjectMeta:
+    # The size only decides how the file is fetched; a wrong one shows itself when the file is parsed.
+    path = resolve_sidecar_path(sidecar.path, store.url)
+    return ObjectMeta(path, sidecar.size_in_bytes, sidecar.modification_time)
+
+
+def _small_actions(source: ParquetSource) -> Iterator[Action | None]:
+    for action, child in _IDENTIFYING_CHILD.items():
+        for rows in source.rows(action):
+            with translated(source.name):
+                values = _identified(rows, child, source.name).to_pylist()
+            for value in values:
+                yield parse_action({action: value}, source=source.name)
+
+
+def _identified(rows: pa.StructArray, child: str, source: str) -> pa.StructArray:
+    index = rows.type.get_field_index(child)
+    if index < 0:
+        raise CorruptTableError(f"{source} has a column of actions without their field '{child}'")
+    identity = rows.flatten()[index]
+    return rows.filter(identity.is_valid()) if identity.null_count else rows
+
+
+def _live_files(source: ParquetSource) -> list[pa.RecordBatch]:
+    struct = source.children("add")
+    if struct is None:
+        return []
+    present = {field.name for field in struct}
+    children = list(ADD_CHILDREN)
+    # The typed twins of these columns are large and only read where the plain ones are missing.
+    children += [f"{name}_parsed" for name in ("partitionValues", "stats") if name not in present]
+    batches = _add_batches(source, children)
+    if {"stats", "stats_parsed"} <= present and any(batch.column("stats").null_count for batch in batches):
+        batches = _add_batches(source, [*children, "stats_parsed"])
+    return batches
+
+
+def _add_batches(source: ParquetSource, children: list[str]) -> list[pa.RecordBatch]:
+    batches = []
+    for rows in source.rows("add", children):
+        with translated(source.name):
+            files = _identified(rows, "path", source.name)
+            size = rows.type.get_field_index("size")
+            # An empty struct is an absent action, but a file that has a size and no path is a file that was lost.
+            if len(files) < len(rows) and len(rows) - rows.flatten()[size].null_count > len(files):
+                raise CorruptTableError(f"field 'add.path' is missing in rows of {source.name}")
+            batches.append(live_file_batch(files, source=source.name))
+    return batches

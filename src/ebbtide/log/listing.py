@@ -1,0 +1,106 @@
+"""Which files does the log directory hold?
+
+One pass over `_delta_log`, sorted into commits, compacted logs and checkpoints that are complete. Names that are no
+part of the log are ignored, and so are multi-part checkpoints with a part missing. `_last_checkpoint` is read here too;
+it is a hint that saves listing old versions and is never believed: missing, corrupt or wrong, the answer is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ebbtide.errors import CorruptTableError, ObjectNotFoundError
+from ebbtide.protocol.json_fields import JsonFields, load_json_object
+from ebbtide.protocol.log_names import (
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    CheckpointName,
+    CommitName,
+    CompactedName,
+    V2CheckpointName,
+    listing_start,
+    log_path,
+    parse_log_name,
+)
+from ebbtide.storage.store import ObjectMeta, ObjectStore
+
+__all__ = ["CheckpointFiles", "CompactedFile", "LogListing", "last_checkpoint_version", "list_log"]
+
+# It holds a few numbers and perhaps a schema; whatever is longer is not a hint worth reading.
+_MAX_LAST_CHECKPOINT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """All files of one checkpoint, except the sidecars that it names inside."""
+
+    version: int
+    files: tuple[ObjectMeta, ...]
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedFile:
+    version: int
+    end_version: int
+    file: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """What was found at or after `start_version`; `has_log_files` also counts what cannot be used alone."""
+
+    start_version: int
+    commits: dict[int, ObjectMeta] = field(default_factory=dict)
+    compacted: tuple[CompactedFile, ...] = ()
+    # Newest first; several of one version are alternatives.
+    checkpoints: tuple[CheckpointFiles, ...] = ()
+    has_log_files: bool = False
+
+    @property
+    def latest_version(self) -> int | None:
+        """The newest version that somebody committed: as a commit, or as a checkpoint whose commit was cleaned up."""
+        newest = [*([max(self.commits)] if self.commits else []), *(c.version for c in self.checkpoints[:1])]
+        return max(newest, default=None)
+
+
+def list_log(store: ObjectStore, *, start_version: int = 0) -> LogListing:
+    """List the log from `start_version` on."""
+    start_after = listing_start(start_version) if start_version else None
+    commits: dict[int, ObjectMeta] = {}
+    compacted: list[CompactedFile] = []
+    parts: dict[tuple[int, int], dict[int, ObjectMeta]] = {}
+    checkpoints: list[CheckpointFiles] = []
+    has_log_files = False
+    for meta in store.list_directory(LOG_DIRECTORY, start_after=start_after):
+        name = parse_log_name(meta.path.rpartition("/")[2])
+        has_log_files = has_log_files or name is not None
+        match name:
+            case CommitName(version):
+                commits[version] = meta
+            case CompactedName(version, end_version):
+                compacted.append(CompactedFile(version, end_version, meta))
+            case CheckpointName(version, part, total, is_multipart=True):
+                parts.setdefault((version, total), {})[part] = meta
+            case CheckpointName(version):
+                checkpoints.append(CheckpointFiles(version, (meta,)))
+            case V2CheckpointName(version, _, format):
+                checkpoints.append(CheckpointFiles(version, (meta,), is_json=format == "json"))
+            case _:
+                pass
+    for (version, total), found in parts.items():
+        if len(found) == total:
+            checkpoints.append(CheckpointFiles(version, tuple(found[part] for part in sorted(found))))
+    # The sort is stable, so of one version a single file comes before many parts.
+    checkpoints.sort(key=lambda checkpoint: -checkpoint.version)
+    return LogListing(start_version, commits, tuple(compacted), tuple(checkpoints), has_log_files)
+
+
+def last_checkpoint_version(store: ObjectStore) -> int | None:
+    """The version that `_last_checkpoint` names; None when it is missing or makes no sense."""
+    source = log_path(LAST_CHECKPOINT)
+    try:
+        data = store.read(source, max_bytes=_MAX_LAST_CHECKPOINT_BYTES)
+        return JsonFields(load_json_object(data, source=source), subject=LAST_CHECKPOINT).integer("version", minimum=0)
+    except (CorruptTableError, ObjectNotFoundError):
+        return None

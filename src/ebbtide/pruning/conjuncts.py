@@ -1,0 +1,161 @@
+"""Which parts of a condition speak of partition columns only?
+
+DELETE removes whole files when they all do. All answers come from the one reading of `parser`, in the user's own words,
+and all of them are careful in the same direction: what cannot be placed is a data predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from ebbtide.protocol.schema import StructType
+from ebbtide.pruning.parser import ParsedCondition, parse_condition
+from ebbtide.pruning.predicate import And, Or, Predicate
+from ebbtide.pruning.scope import References, Scope
+
+__all__ = [
+    "Conjuncts",
+    "classify_conjuncts",
+    "is_partition_only",
+    "nondeterministic_functions",
+    "partition_only_conjuncts",
+    "referenced_columns",
+    "split_conjuncts",
+]
+
+# Spark's own functions whose answer changes from call to call or from file to file.
+NONDETERMINISTIC: Final = frozenset(
+    {
+        "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+        "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length", "reflect",
+        "java_method", "try_reflect",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Conjuncts:
+    """A condition taken apart: `metadata` and `data` together are the whole of it.
+
+    `implied` follows from the data predicates and speaks of partition columns only: it may narrow a search, never
+    replace a data predicate.
+    """
+
+    metadata: tuple[str, ...]
+    data: tuple[str, ...]
+    implied: tuple[str, ...]
+
+
+def split_conjuncts(condition: str) -> list[str]:
+    """The texts whose conjunction is the condition. A text that cannot be read is its own only conjunct."""
+    parsed = parse_condition(condition)
+    return [parsed.text(part.span) for part in _conjuncts(parsed)]
+
+
+def referenced_columns(
+    condition: str, schema: StructType, alias: str | None = None, *, case_sensitive: bool = False
+) -> frozenset[str] | None:
+    """Top-level columns that the condition touches (some may be mere look-alikes); None when that is unknown."""
+    parsed = parse_condition(condition)
+    references = _references(parsed, parsed.root, Scope(schema, (), "none", alias, case_sensitive))
+    return references.columns if references is not None and references.is_complete else None
+
+
+def is_partition_only(
+    condition: str,
+    schema: StructType,
+    partition_columns: Collection[str],
+    alias: str | None = None,
+    *,
+    case_sensitive: bool = False,
+) -> bool | None:
+    """Whether partition values alone decide the condition; None when that is unknown.
+
+    A subquery or a non-deterministic function makes it False.
+    """
+    parsed = parse_condition(condition)
+    return _is_metadata_only(
+        parsed, parsed.root, Scope(schema, tuple(partition_columns), "none", alias, case_sensitive)
+    )
+
+
+def partition_only_conjuncts(
+    condition: str,
+    schema: StructType,
+    partition_columns: Collection[str],
+    alias: str | None = None,
+    *,
+    case_sensitive: bool = False,
+) -> list[str]:
+    """Texts over partition columns that hold wherever the condition does, those implied through OR included."""
+    parts = classify_conjuncts(condition, schema, partition_columns, alias, case_sensitive=case_sensitive)
+    return [*parts.metadata, *parts.implied]
+
+
+def classify_conjuncts(
+    condition: str,
+    schema: StructType,
+    partition_columns: Collection[str],
+    alias: str | None = None,
+    *,
+    case_sensitive: bool = False,
+) -> Conjuncts:
+    parsed = parse_condition(condition)
+    scope = Scope(schema, tuple(partition_columns), "none", alias, case_sensitive)
+    metadata: list[str] = []
+    data: list[str] = []
+    implied: list[str] = []
+    for part in _conjuncts(parsed):
+        text = parsed.text(part.span)
+        if _is_metadata_only(parsed, part, scope):
+            metadata.append(text)
+        else:
+            data.append(text)
+            weaker = _implied(parsed, part, scope)
+            implied.extend(() if weaker is None else (weaker,))
+    return Conjuncts(tuple(metadata), tuple(data), tuple(implied))
+
+
+def nondeterministic_functions(condition: str) -> frozenset[str]:
+    """Spark's own non-deterministic functions that the condition calls. It cannot know about user-defined ones."""
+    parsed = parse_condition(condition)
+    references = _references(parsed, parsed.root, Scope(StructType(())))
+    return frozenset() if references is None else references.functions & NONDETERMINISTIC
+
+
+def _conjuncts(parsed: ParsedCondition) -> tuple[Predicate, ...]:
+    return parsed.root.parts if isinstance(parsed.root, And) else (parsed.root,)
+
+
+def _references(parsed: ParsedCondition, part: Predicate, scope: Scope) -> References | None:
+    if parsed.tokens is None:
+        return None
+    return scope.references(parsed.tokens[part.span.first : part.span.last])
+
+
+def _is_metadata_only(parsed: ParsedCondition, part: Predicate, scope: Scope) -> bool | None:
+    references = _references(parsed, part, scope)
+    if references is None:
+        return None
+    if references.has_subquery or references.functions & NONDETERMINISTIC:
+        return False
+    if not all(scope.is_partition_column(column) for column in references.columns):
+        return False
+    return True if references.is_complete else None
+
+
+def _implied(parsed: ParsedCondition, part: Predicate, scope: Scope) -> str | None:
+    """What a part implies about partition columns: of an AND either side, of an OR both sides or nothing."""
+    if _is_metadata_only(parsed, part, scope):
+        return parsed.text(part.span)
+    if not isinstance(part, And | Or):
+        return None
+    sides = [_implied(parsed, side, scope) for side in part.parts]
+    texts = [side for side in sides if side is not None]
+    if isinstance(part, Or) and len(texts) < len(sides):
+        return None
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    return (" AND " if isinstance(part, And) else " OR ").join(f"({text})" for text in texts)

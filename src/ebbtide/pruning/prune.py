@@ -1,0 +1,116 @@
+"""Which live files can hold a row for which a condition is TRUE?
+
+`prune` takes the live files of a snapshot and a condition in Spark's SQL and gives a superset of the files that matter,
+decided on the driver from partition values first and statistics of the remaining files second. It never reads data, it
+never raises on what the table or the condition says, and it never leaves out a file with a matching row: where it does
+not know, the file stays. See "Per-file Statistics" in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ebbtide.protocol.schema import StructType
+from ebbtide.pruning.bounds import partition_bounds, statistics_bounds
+from ebbtide.pruning.evaluation import Files, evaluate
+from ebbtide.pruning.parser import parse_condition
+from ebbtide.pruning.predicate import And, Constant, Name, Not, Opaque, Or, Predicate
+from ebbtide.pruning.scope import Column, Scope
+
+__all__ = ["PruneResult", "prune"]
+
+# Files judged at once: large enough for Arrow, small enough that decoded statistics stay a few hundred megabytes.
+BATCH_FILES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """`files` keeps the order of the input.
+
+    `is_certain`, aligned with `files`, tells for which of them the partition values alone prove the condition TRUE for
+    every row. Statistics are never used for that proof: bounds may be wrong in the harmless direction.
+    """
+
+    files: pa.Table
+    is_certain: pa.BooleanArray
+
+    @property
+    def exact_partition(self) -> bool:
+        """Whether the condition is TRUE for every row of every kept file, so that whole files can be removed."""
+        return bool(pc.all(self.is_certain, min_count=0).as_py())
+
+
+def prune(
+    files: pa.Table,
+    condition: str | None,
+    *,
+    schema: StructType,
+    partition_columns: Collection[str] = (),
+    column_mapping_mode: str = "none",
+    alias: str | None = None,
+    case_sensitive: bool = False,
+    session_timezone: str | None = None,
+) -> PruneResult:
+    """The files (a table with at least `partition_values` and `stats`) that a condition cannot exclude.
+
+    `condition` None is TRUE. `alias` qualifies columns as in `t.id`. `session_timezone` is spark.sql.session.timeZone;
+    without it, timestamps that name no zone prune nothing.
+    """
+    if condition is None:
+        return PruneResult(files, pa.repeat(True, files.num_rows))
+    root = parse_condition(condition).root
+    scope = Scope(schema, tuple(partition_columns), column_mapping_mode, alias, case_sensitive)
+    columns = _resolve_names(root, scope)
+    kept: list[pa.BooleanArray] = []
+    certain: list[pa.BooleanArray] = []
+    for batch in _batches(files.select(["partition_values", "stats"])):
+        unknown = Files(batch.num_rows, scope, columns, {}, session_timezone)
+        keep, sure = _judge(batch, root, unknown)
+        kept.append(keep)
+        certain.append(sure.filter(keep))
+    mask = pa.chunked_array(kept, pa.bool_())
+    return PruneResult(files.filter(mask), pa.concat_arrays(certain) if certain else pa.array([], pa.bool_()))
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    # A log of many small commits gives many small chunks, and every batch has a price.
+    if any(column.num_chunks * BATCH_FILES > 8 * (len(column) + BATCH_FILES) for column in table.columns):
+        table = table.combine_chunks()
+    yield from table.to_batches(max_chunksize=BATCH_FILES)
+
+
+def _judge(batch: pa.RecordBatch, root: Predicate, files: Files) -> tuple[pa.BooleanArray, pa.BooleanArray]:
+    """(may some row match, does every row match by its partition values) for each file of a batch."""
+    columns = set(files.columns.values())
+    partition_values = batch.column("partition_values")
+    bounds = {column: partition_bounds(partition_values, column) for column in columns if column.is_partition}
+    by_partition = evaluate(root, replace(files, bounds=bounds))
+    certain = pc.and_not(by_partition.true, pc.or_(by_partition.false, by_partition.null))
+    data_columns = [column for column in columns if not column.is_partition]
+    left = pc.indices_nonzero(by_partition.true)
+    if not data_columns or len(left) == 0:
+        return by_partition.true, certain
+    bounds = {column: item.take(left) for column, item in bounds.items()}
+    bounds |= statistics_bounds(batch.column("stats").take(left), data_columns)
+    judged = evaluate(root, replace(files, count=len(left), bounds=bounds))
+    return pc.replace_with_mask(by_partition.true, by_partition.true, judged.true), certain
+
+
+def _resolve_names(predicate: Predicate, scope: Scope) -> dict[Name, Column]:
+    """What the leaves name. Resolved once: a condition may have many leaves and a table many columns."""
+    found: dict[Name, Column | None] = {}
+    pending = [predicate]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, And | Or):
+            pending.extend(node.parts)
+        elif isinstance(node, Not):
+            pending.append(node.part)
+        elif not isinstance(node, Constant | Opaque) and node.name not in found:
+            found[node.name] = scope.resolve(node.name)
+    return {name: column for name, column in found.items() if column is not None}

@@ -1,0 +1,114 @@
+"""How do the columns of Parquet files become the columns of the table?
+
+Column mapping gives columns one name in the files and another in the table, at every level of nesting. This module is
+the one place where physical names turn into logical ones. Partition columns are not read from the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.log import Snapshot
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, physical_schema
+
+__all__ = ["TableColumns"]
+
+_VOID = PrimitiveType("void")
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """A table's columns on both sides.
+
+    `read_schema` is what to ask of the Parquet reader, `logical` the schema of the result, and `partition_fields` the
+    columns whose values the log holds, with their physical names.
+    """
+
+    read_schema: T.StructType
+    logical: T.StructType
+    partition_fields: tuple[tuple[str, StructField], ...]
+    reads_by_id: bool
+    _pairs: tuple[tuple[str, StructField], ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableColumns:
+        mode = snapshot.properties.column_mapping_mode
+        physical = physical_schema(snapshot.schema, mode)
+        partitioned = {name.lower() for name in snapshot.metadata.partition_columns}
+        pairs = tuple((found.name, field) for found, field in zip(physical.fields, snapshot.schema.fields, strict=True))
+        # Spark refuses to read a column of type void; it can only be null.
+        read = [
+            found
+            for found, field in zip(physical.fields, snapshot.schema.fields, strict=True)
+            if field.name.lower() not in partitioned and field.type != _VOID
+        ]
+        order = [name.lower() for name in snapshot.metadata.partition_columns]
+        partition_pairs = sorted(
+            (pair for pair in pairs if pair[1].name.lower() in partitioned),
+            key=lambda pair: order.index(pair[1].name.lower()),
+        )
+        return cls(
+            read_schema=spark_type(StructType(tuple(read))),
+            logical=spark_type(snapshot.schema),
+            partition_fields=tuple(partition_pairs),
+            reads_by_id=mode == "id",
+            _pairs=pairs,
+        )
+
+    def partition_schema(self) -> T.StructType:
+        """The partition columns under their physical names."""
+        return spark_type(StructType(tuple(StructField(name, f.type, True, {}) for name, f in self.partition_fields)))
+
+    def to_logical(self) -> list[Column]:
+        """The table's columns, in order, over a frame that has the physical ones and the partition columns."""
+        targets = {field.name: field.dataType for field in self.logical.fields}
+        return [self._logical_column(name, field, targets[field.name]) for name, field in self._pairs]
+
+    def _logical_column(self, physical_name: str, field: StructField, target: T.DataType) -> Column:
+        if field.type == _VOID:
+            value = F.lit(None)
+        else:
+            value = border.column(physical_name)
+            if _has_renamed_fields(field):
+                value = value.cast(target)
+        comment = field.metadata.get("comment")
+        return value.alias(field.name, metadata={"comment": comment}) if comment else value.alias(field.name)
+
+
+def spark_type(schema: StructType) -> T.StructType:
+    """Spark's form of the schema, every level nullable: a reader cannot promise more than the file holds."""
+    return T.StructType.fromJson(_nullable(schema.to_json()))
+
+
+def _nullable(value: object) -> dict[str, object]:
+    relaxed = _relaxed(value)
+    assert isinstance(relaxed, dict)
+    return relaxed
+
+
+def _relaxed(value: object) -> object:
+    if isinstance(value, dict):
+        names = {"nullable", "containsNull", "valueContainsNull"}
+        return {
+            key: True if key in names else item if key == "metadata" else _relaxed(item) for key, item in value.items()
+        }
+    return [_relaxed(item) for item in value] if isinstance(value, list) else value
+
+
+def _has_renamed_fields(field: StructField) -> bool:
+    """A nested field is called otherwise in the files; a cast of the struct renames by position."""
+    nested: Sequence[StructField] = tuple(_nested_fields(field.type))
+    return any(item.metadata.get("delta.columnMapping.physicalName", item.name) != item.name for item in nested)
+
+
+def _nested_fields(data_type: object) -> list[StructField]:
+    if isinstance(data_type, StructType):
+        return [deep for field in data_type.fields for deep in (field, *_nested_fields(field.type))]
+    parts = [getattr(data_type, name, None) for name in ("element_type", "key_type", "value_type")]
+    return [deep for part in parts if part is not None for deep in _nested_fields(part)]

@@ -1,0 +1,149 @@
+"""What does a condition say, in words that the driver can reason about?
+
+Users give SQL text or a PySpark Column. Pruning reasons about SQL text. A Column shows itself in a prefix form,
+
+    and(>(id, 1), =(name, 'x y'))
+
+which is turned into SQL as a guess, and the guess counts only when Spark itself says that both mean the same
+(`DataFrame.sameSemantics`). Without that proof nothing is pruned, so a literal that looks like code can do no harm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide.log import Snapshot
+from ebbtide.pruning import PruneResult, prune
+from ebbtide.scan.columns import TableColumns
+
+__all__ = ["condition_text", "empty_frame", "prune_files", "prune_snapshot"]
+
+_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
+_TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?")
+_INFIX = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR"}
+_LONGEST_TEXT = 1_000_000
+
+
+def prune_files(
+    spark: SparkSession, snapshot: Snapshot, condition: str | Column, *, alias: str | None = None
+) -> pa.Table:
+    """The live files that can hold a row for which the condition is true."""
+    text = condition if isinstance(condition, str) else condition_text(empty_frame(spark, snapshot), condition)
+    return prune_snapshot(spark, snapshot, text, alias=alias).files
+
+
+def prune_snapshot(
+    spark: SparkSession, snapshot: Snapshot, text: str | None, *, alias: str | None = None
+) -> PruneResult:
+    """`pruning.prune` under the settings of this session and this table."""
+    return prune(
+        snapshot.files,
+        text,
+        schema=snapshot.schema,
+        partition_columns=snapshot.metadata.partition_columns,
+        column_mapping_mode=snapshot.properties.column_mapping_mode,
+        alias=alias,
+        case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+        session_timezone=spark.conf.get("spark.sql.session.timeZone"),
+    )
+
+
+def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
+    """No rows, but the table's columns: what a condition is resolved against."""
+    return spark.createDataFrame([], TableColumns.of(snapshot).logical)
+
+
+def condition_text(frame: DataFrame, condition: Column) -> str | None:
+    """SQL text that Spark holds for the same condition over `frame`; None when no text could be proven equal."""
+    shown = _SHOWN.fullmatch(str(condition))
+    if shown is None or len(shown.group(1)) > _LONGEST_TEXT:
+        return None
+    guesses = [guess for guess in (_infix(shown.group(1), frame.columns), shown.group(1)) if guess is not None]
+    return next((guess for guess in guesses if _means_the_same(frame, condition, guess)), None)
+
+
+def _means_the_same(frame: DataFrame, condition: Column, guess: str) -> bool:
+    try:
+        return frame.where(F.expr(guess)).sameSemantics(frame.where(condition))
+    except PySparkException:
+        # A condition that does not resolve is reported where it is used, not where it is guessed at.
+        return False
+
+
+def _infix(shown: str, columns: Sequence[str]) -> str | None:
+    """The prefix form as SQL; None when it is not of that form."""
+    tokens = _tokens(shown)
+    if tokens is None:
+        return None
+    try:
+        text, rest = _expression(tokens, {name.lower() for name in columns})
+    except (IndexError, RecursionError):
+        return None
+    return text if not rest else None
+
+
+def _tokens(shown: str) -> list[tuple[str, str]] | None:
+    tokens, position = [], 0
+    while position < len(shown):
+        match = _TOKEN.match(shown, position)
+        if match is None:
+            return None
+        quoted, mark, words = match.groups()
+        tokens.append(("string", quoted) if quoted else ("mark", mark) if mark else ("words", words.strip()))
+        position = match.end()
+    return tokens
+
+
+def _expression(tokens: Sequence[tuple[str, str]], columns: set[str]) -> tuple[str, Sequence[tuple[str, str]]]:
+    kind, text = tokens[0]
+    rest = tokens[1:]
+    if kind == "string":
+        return text, rest
+    if kind == "mark":
+        raise IndexError(text)
+    if not rest or rest[0] != ("mark", "("):
+        return _leaf(text, columns), rest
+    arguments: list[str] = []
+    while rest[0] != ("mark", ")"):
+        argument, rest = _expression(rest[1:], columns)
+        arguments.append(argument)
+    return _call(text, arguments), rest[1:]
+
+
+def _leaf(text: str, columns: set[str]) -> str:
+    """A name or a literal. Spark Connect shows strings without quotes, and both show dates so."""
+    if text.lower() in columns:
+        return "`" + text.replace("`", "``") + "`"
+    if text.startswith("`") or text.split(".")[0].lower() in columns:
+        return text
+    if _NUMBER.fullmatch(text) or text.lower() in {"true", "false", "null"}:
+        return text
+    if _DATE.fullmatch(text):
+        return f"DATE'{text}'"
+    if _TIMESTAMP.fullmatch(text):
+        return f"TIMESTAMP'{text}'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _call(name: str, arguments: list[str]) -> str:
+    lowered = name.lower()
+    if lowered in _INFIX and len(arguments) == 2:
+        return f"({arguments[0]} {_INFIX[lowered]} {arguments[1]})"
+    if lowered in {"!", "not"} and len(arguments) == 1:
+        return f"(NOT {arguments[0]})"
+    if lowered in {"isnull", "isnotnull"} and len(arguments) == 1:
+        return f"({arguments[0]} IS {'NOT ' if lowered == 'isnotnull' else ''}NULL)"
+    if lowered == "in" and len(arguments) > 1:
+        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+    if lowered == "like" and len(arguments) == 2:
+        return f"({arguments[0]} LIKE {arguments[1]})"
+    return f"{name}({', '.join(arguments)})"

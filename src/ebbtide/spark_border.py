@@ -1,0 +1,170 @@
+"""What does the engine need to know about this Spark that Spark does not promise?
+
+The only file for quirks of Spark versions and of Spark Connect: the names of reader columns, how paths must be spelled
+so that Spark does not glob them, which settings a read needs, and how Spark's exceptions become ours. Everything above
+may use public PySpark freely; whatever needs a comment beginning with "Spark ..." belongs here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide.errors import (
+    CorruptTableError,
+    DeltaError,
+    InvalidPredicateError,
+    MissingDataFileError,
+    RequestError,
+    UnknownColumnError,
+)
+
+__all__ = [
+    "READER_ROW_INDEX",
+    "column",
+    "condition_of",
+    "escape_glob",
+    "file_metadata",
+    "file_path_of",
+    "fills_reader_row_index",
+    "input_files",
+    "is_connect",
+    "listing_settings",
+    "name_not_in",
+    "read_by_field_id",
+    "reader_name_of",
+    "spark_errors",
+]
+
+# Spark's Parquet reader fills a column of this name with the physical row index when the requested schema has it. It is
+# the column behind `_metadata.row_index`, without the struct that Spark otherwise builds for every row (a third of the
+# cost of a masked scan). Were a release to stop filling it, the column would be null and marked rows would come back,
+# so only releases that `tests/spark/test_spark_facts.py` has seen do it use it; others take `_metadata.row_index`.
+READER_ROW_INDEX = "_tmp_metadata_row_index"
+_FILLS_READER_ROW_INDEX = re.compile(r"4\.[012]\.")
+
+_GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
+
+
+def is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def column(name: str) -> Column:
+    """The top-level column of exactly this name, whatever characters it has."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def name_not_in(taken: Iterable[str], wanted: str) -> str:
+    """`wanted`, or a longer name, that no column in `taken` has (Spark compares names without case)."""
+    used = {name.lower() for name in taken}
+    while wanted.lower() in used:
+        wanted += "_"
+    return wanted
+
+
+def escape_glob(path: str) -> str:
+    """Spark globs every path it is given; a backslash makes a character literal.
+
+    (The reader option that switches globbing off multiplies the files when there is more than one path.)
+    """
+    return _GLOB_CHARACTERS.sub(r"\\\1", path)
+
+
+def reader_name_of(input_file: str) -> str:
+    """`DataFrame.inputFiles()` writes `file:///t/x`, the column `_metadata.file_path` writes `file:/t/x`."""
+    return "file:/" + input_file[len("file:///") :] if input_file.startswith("file:///") else input_file
+
+
+def file_path_of(reader_name: str) -> str:
+    """The unescaped Hadoop path that a name from `reader_name_of` stands for."""
+    return unquote(reader_name)
+
+
+def fills_reader_row_index(spark: SparkSession) -> bool:
+    return _FILLS_READER_ROW_INDEX.match(spark.version) is not None
+
+
+def file_metadata(raw: DataFrame, field: str) -> Column:
+    """A field of the reader's hidden `_metadata` column, also where the user has a column of that name.
+
+    It must be selected straight from the fresh scan: a second projection in between makes Spark carry the whole struct.
+    """
+    return raw.metadataColumn("_metadata").getField(field)
+
+
+@contextmanager
+def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
+    """Settings under which Spark checks a long list of explicit files quickly.
+
+    By default Spark starts a job with one task a path as soon as there are more than 32. Files on the local disk are
+    looked at in the driver, others by a job of few tasks. Connect resolves a read again at each execution, when this
+    block is long over, so there the settings stay.
+    """
+    wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
+    if local:
+        wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in wanted}
+    for key, setting in wanted.items():
+        spark.conf.set(key, setting)
+    try:
+        yield
+    finally:
+        if not is_connect(spark):
+            for key, value in before.items():
+                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def read_by_field_id(spark: SparkSession) -> None:
+    """Let the Parquet reader match columns by field id where the requested schema carries ids.
+
+    Spark reads this setting when the query runs, so it cannot be put back. It changes nothing for schemas without ids.
+    """
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    spark.conf.set("spark.sql.parquet.fieldId.read.ignoreMissing", "true")
+
+
+def condition_of(error: PySparkException) -> str:
+    """Spark's stable name of the error; the method was renamed in Spark 4.0."""
+    get: Any = getattr(error, "getCondition", None) or error.getErrorClass
+    return get() or ""
+
+
+@contextmanager
+def spark_errors(doing: str) -> Iterator[None]:
+    """Translate what Spark raises while `doing` something (a verb phrase for the message) into our errors."""
+    try:
+        yield
+    except DeltaError:
+        raise
+    except PySparkException as error:
+        _raise_translated(error, doing)
+
+
+def _raise_translated(error: PySparkException, doing: str) -> NoReturn:
+    name = condition_of(error)
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    message = f"While {doing}: {first_line}"
+    if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
+        raise MissingDataFileError(f"{message} The log names this file, but it is not in storage.") from error
+    if name.startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET")):
+        raise CorruptTableError(message) from error
+    if name.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE")):
+        raise UnknownColumnError(message, error_class=name) from error
+    if isinstance(error, ParseException):
+        raise InvalidPredicateError(message, error_class=name or "PARSE_SYNTAX_ERROR") from error
+    if isinstance(error, AnalysisException):
+        raise InvalidPredicateError(message, error_class=name) from error
+    raise RequestError(message, error_class=name) from error
+
+
+def input_files(frame: DataFrame) -> list[str]:
+    """The files behind a fresh scan, spelled as its `_metadata.file_path` will spell them."""
+    return [reader_name_of(name) for name in frame.inputFiles()]
