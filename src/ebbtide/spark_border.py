@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide.errors import (
@@ -24,12 +24,15 @@ from ebbtide.errors import (
     MissingDataFileError,
     RequestError,
     UnknownColumnError,
+    UnsupportedFeatureError,
 )
 
 __all__ = [
     "READER_ROW_INDEX",
     "column",
     "condition_of",
+    "ensure_listed",
+    "ensure_no_reserved_column",
     "escape_glob",
     "file_metadata",
     "file_path_of",
@@ -41,6 +44,7 @@ __all__ = [
     "read_by_field_id",
     "reader_name_of",
     "spark_errors",
+    "strict_reader",
 ]
 
 # Spark's Parquet reader fills a column of this name with the physical row index when the requested schema has it. It is
@@ -48,7 +52,10 @@ __all__ = [
 # cost of a masked scan). Were a release to stop filling it, the column would be null and marked rows would come back,
 # so only releases that `tests/spark/test_spark_facts.py` has seen do it use it; others take `_metadata.row_index`.
 READER_ROW_INDEX = "_tmp_metadata_row_index"
-_FILLS_READER_ROW_INDEX = re.compile(r"4\.[012]\.")
+_FILLS_READER_ROW_INDEX = re.compile(r"4\.[0123]\.")
+
+# Spark takes files of such names for its own leavings and skips them, also when they are asked for one by one.
+_SKIPPED_NAME = re.compile(r"\..*|_(?!metadata|common_metadata)[^=]*|.*\._COPYING_", re.DOTALL)
 
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
@@ -76,6 +83,33 @@ def escape_glob(path: str) -> str:
     (The reader option that switches globbing off multiplies the files when there is more than one path.)
     """
     return _GLOB_CHARACTERS.sub(r"\\\1", path)
+
+
+def ensure_listed(spark_paths: Iterable[str]) -> None:
+    """`UnsupportedFeatureError` for a file that Spark would silently leave out because of its name."""
+    for path in spark_paths:
+        if _SKIPPED_NAME.fullmatch(path.rpartition("/")[2]):
+            raise UnsupportedFeatureError(
+                f"The data file {path} cannot be read: Spark skips files whose names begin with '_' or '.'. "
+                "Rewrite the file with the engine that made it.",
+                error_class="",
+            )
+
+
+def ensure_no_reserved_column(physical_names: Iterable[str]) -> None:
+    """`UnsupportedFeatureError` for a column in whose place Spark's reader would give row indexes, or refuse."""
+    for name in physical_names:
+        if name.lower() == READER_ROW_INDEX:
+            raise UnsupportedFeatureError(
+                f"The column '{name}' cannot be read: Spark's Parquet reader keeps this name for itself. "
+                "Rename the column in the data files.",
+                error_class="",
+            )
+
+
+def strict_reader(spark: SparkSession) -> DataFrameReader:
+    """A reader that fails on a file it cannot read, even in a session that was told to skip such files."""
+    return spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
 
 
 def reader_name_of(input_file: str) -> str:

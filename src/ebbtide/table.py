@@ -18,6 +18,7 @@ from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
 from ebbtide.scan import scan_rows
 from ebbtide.scan.conditions import prune_files
 from ebbtide.scan.counting import exact_count
+from ebbtide.spark_border import spark_errors
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_views import detail_frame, history_frame
 
@@ -46,7 +47,11 @@ def read(
     if where is None:
         return scan_rows(spark, snapshot, storage_options=storage_options)
     files = prune_files(spark, snapshot, where)
-    return scan_rows(spark, snapshot, files, storage_options=storage_options).where(where)
+    with spark_errors(f"filtering the rows of {snapshot.store.url}"):
+        frame = scan_rows(spark, snapshot, files, storage_options=storage_options).where(where)
+        # Connect looks at the condition only when asked for something.
+        assert frame.columns is not None
+        return frame
 
 
 class DeltaTable:

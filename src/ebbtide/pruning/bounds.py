@@ -189,8 +189,7 @@ def _lower_bounds(column: Column, values: list[Any]) -> pa.Array:
         )
     if name == "string":
         return pa.array([value if type(value) is str else None for value in values], pa.string())
-    read = _number_reader(column)
-    return pa.array([None if value is None else read(value)[0] for value in values], _arrow_scale(column))
+    return _number_bounds(column, values, end=0)
 
 
 def _upper_bounds(column: Column, values: list[Any]) -> pa.Array:
@@ -200,8 +199,20 @@ def _upper_bounds(column: Column, values: list[Any]) -> pa.Array:
         return bounds if name == "date" else pc.add(bounds, _MILLISECOND_US)
     if name == "string":
         return pa.array([_upper_string(value) for value in values], pa.string())
+    return _number_bounds(column, values, end=1)
+
+
+def _number_bounds(column: Column, values: list[Any], *, end: int) -> pa.Array:
+    """One end of every interval. Values that need no second look are handed to Arrow at once."""
+    name, scale = _type_name(column), _arrow_scale(column)
+    plain = int if name in INTEGER_BITS else float if name == "double" and not column.was_narrower else None
+    if plain is not None and set(map(type, values)) <= {plain, type(None)}:
+        try:
+            return pa.array(values, scale)
+        except (OverflowError, pa.ArrowInvalid):
+            pass  # an integer beyond 64 bits: it becomes unknown below
     read = _number_reader(column)
-    return pa.array([None if value is None else read(value)[1] for value in values], _arrow_scale(column))
+    return pa.array([None if value is None else read(value)[end] for value in values], scale)
 
 
 def _temporal_bounds(type_name: str, values: list[Any]) -> pa.Array:

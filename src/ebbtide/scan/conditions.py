@@ -123,7 +123,7 @@ def _leaf(text: str, columns: set[str]) -> str:
     """A name or a literal. Spark Connect shows strings without quotes, and both show dates so."""
     if text.lower() in columns:
         return "`" + text.replace("`", "``") + "`"
-    if text.startswith("`") or text.split(".")[0].lower() in columns:
+    if text.startswith("`") or text.split(".", maxsplit=1)[0].lower() in columns:
         return text
     if _NUMBER.fullmatch(text) or text.lower() in {"true", "false", "null"}:
         return text

@@ -28,9 +28,11 @@ def exact_count(
     counted, unknown = 0, []
     for add in add_files(files):
         physical = num_records(add.stats)
-        unknown.append(physical is None)
-        if physical is not None:
-            counted += physical - (add.deletion_vector.cardinality if add.deletion_vector else 0)
+        marked = add.deletion_vector.cardinality if add.deletion_vector else 0
+        # Fewer rows than marks cannot be; the scan finds out which of the two numbers is wrong.
+        is_known = physical is not None and physical >= marked
+        unknown.append(not is_known)
+        counted += (physical or 0) - marked if is_known else 0
     if not any(unknown):
         return counted
     rest = files.filter(pa.array(unknown, pa.bool_()))

@@ -77,8 +77,11 @@ class _Scan:
         self.file_name = border.name_not_in(taken, "__ebbtide_file")
         self.key_name = border.name_not_in(taken, "__ebbtide_block")
         self.words_name = border.name_not_in(taken, "__ebbtide_words")
-        is_free = border.READER_ROW_INDEX not in {name.lower() for name in taken}
-        self.uses_reader_row_index = is_free and border.fills_reader_row_index(spark)
+        self.marks_key_name = border.name_not_in(taken, "__ebbtide_block_of_marks")
+        self.values_key_name = border.name_not_in(taken, "__ebbtide_file_of_values")
+        border.ensure_no_reserved_column(self.columns.read_schema.names)
+        self.row_index_is_free = border.READER_ROW_INDEX not in {name.lower() for name in taken}
+        self.uses_reader_row_index = self.row_index_is_free and border.fills_reader_row_index(spark)
         if self.columns.reads_by_id:
             border.read_by_field_id(spark)
 
@@ -99,7 +102,8 @@ class _Scan:
     def _branch(self, files: Sequence[ScanFile]) -> DataFrame:
         has_marks = files[0].marks is not None
         fields = self.columns.partition_fields
-        from_directories = bool(fields) and directories_tell_values(files, fields)
+        # A partition column of the reader's own name must not become part of what the reader is asked for.
+        from_directories = bool(fields) and self.row_index_is_free and directories_tell_values(files, fields)
         joins_values = bool(fields) and not from_directories
         needs_row_index = has_marks or self.with_positions
         needs_file = self.with_positions or joins_values
@@ -123,10 +127,11 @@ class _Scan:
         fields = list(self.columns.read_schema.fields)
         if needs_row_index and self.uses_reader_row_index:
             fields.append(T.StructField(border.READER_ROW_INDEX, T.LongType()))
-        reader = self.spark.read
+        reader = border.strict_reader(self.spark)
         if from_directories:
             fields += self.columns.partition_schema().fields
             reader = reader.option("basePath", self.snapshot.store.spark_path)
+        border.ensure_listed(file.spark_path for file in files)
         paths = [border.escape_glob(file.spark_path) for file in files]
         doing = f"opening the data files of {self.snapshot.store.url}"
         with border.listing_settings(self.spark, local=is_local(self.snapshot.store)), border.spark_errors(doing):
@@ -163,17 +168,16 @@ class _Scan:
         self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], hashes: Sequence[int]
     ) -> DataFrame:
         marks = [file.marks for file in files if file.marks is not None]
-        side_key = self.key_name + "_of_marks"
         keys = self._file_keys(raw, files, hashes)
-        blocks = block_table(marks, keys.prefixes, key=side_key, words=self.words_name)
+        blocks = block_table(marks, keys.prefixes, key=self.marks_key_name, words=self.words_name)
         keyed = raw.withColumns({**helpers, self.key_name: blocks.key(keys, helpers[self.row_name])})
         side = F.broadcast(self.spark.createDataFrame(blocks.table))
-        joined = keyed.join(side, F.col(self.key_name) == F.col(side_key), "left")
+        joined = keyed.join(side, F.col(self.key_name) == F.col(self.marks_key_name), "left")
         return joined.where(~blocks.is_marked(F.col(self.words_name), F.col(self.row_name)))
 
     def _with_values(self, frame: DataFrame, files: Sequence[ScanFile], hashes: Sequence[int]) -> DataFrame:
         # The log's timestamps without a zone are UTC.
         values = value_table(files, self.columns.partition_fields, "UTC")
-        side_key = self.file_name + "_of_values"
-        table = self.spark.createDataFrame(values.append_column(side_key, pa.array(hashes, pa.int64())))
-        return frame.join(F.broadcast(table), F.col(self.file_name) == F.col(side_key))
+        keyed = values.append_column(self.values_key_name, pa.array(hashes, pa.int64()))
+        table = F.broadcast(self.spark.createDataFrame(keyed))
+        return frame.join(table, F.col(self.file_name) == F.col(self.values_key_name))

@@ -1,0 +1,72 @@
+"""Does everything hold? Runs the whole suite and says how many tests passed, failed and were skipped.
+
+With arguments, they go to pytest as they are: `make test ARGS='tests/unit -k house'`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+EVERYTHING = ("unit", "contracts", "properties", "faults", "spark", "connect", "interop", "concurrency")
+
+# A process holds one kind of Spark session (tests/conftest.py), so what runs on both kinds runs twice.
+RUNS = (
+    ("classic", EVERYTHING),
+    ("connect", ("spark", "connect")),
+)
+NOTHING_COLLECTED = 5
+
+
+def outcomes(report: Path) -> Counter[str]:
+    """Passed, failed and skipped tests of one junit report; none when pytest died before it could write one."""
+    counts: Counter[str] = Counter()
+    if report.exists():
+        for case in ET.parse(report).getroot().iter("testcase"):
+            kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
+            counts["failed" if kinds & {"failure", "error"} else "skipped" if kinds else "passed"] += 1
+    return counts
+
+
+def run_folders(session_kind: str, folders: Sequence[str], report: Path) -> int:
+    """pytest's exit code; folders that do not exist or hold no tests are no failure."""
+    present = [f"tests/{name}" for name in folders if Path("tests", name).is_dir()]
+    if not present:
+        return 0
+    command = [sys.executable, "-m", "pytest", "--quiet", f"--spark={session_kind}", f"--junit-xml={report}"]
+    code = subprocess.run([*command, *present], check=False).returncode
+    return 0 if code == NOTHING_COLLECTED else code
+
+
+def run_everything() -> int:
+    counts: Counter[str] = Counter()
+    codes = []
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        for session_kind, folders in RUNS:
+            report = Path(scratch, f"{session_kind}.xml")
+            codes.append(run_folders(session_kind, folders, report))
+            counts += outcomes(report)
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    summary = ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
+    print(f"\ntests     {summary}, in {minutes}m{seconds:02d}s")
+    if not counts:
+        print("no test ran", file=sys.stderr)
+        return 1
+    return max(codes, key=abs)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if arguments:
+        return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+    return run_everything()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
