@@ -44,8 +44,8 @@ from ebbtide.pruning.scope import Column
 __all__ = ["ColumnBounds", "partition_bounds", "statistics_bounds"]
 
 INT64_LIMIT: Final = 1 << 63
-# Decoded statistics are large Python objects: only a few files' worth is held at a time.
-DECODED_AT_ONCE: Final = 1024
+# Decoded statistics are large Python objects: as many as the processor's cache holds are quickest, and need no memory.
+DECODED_AT_ONCE: Final = 64
 # Writers cut long strings, and not all of them raise a cut maximum: one this long (in bytes) may be only a prefix.
 CUT_STRING_BYTES: Final = 32
 # What writers append to a cut maximum. Older ones chose it too small for characters beyond it.

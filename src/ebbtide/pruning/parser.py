@@ -5,8 +5,9 @@ understood only if it is exactly one of a few shapes with a bare column on one s
 Everything else is `Opaque`. So the precedence of Spark's other operators never matters here, and an unknown function or
 a new syntax costs pruning, never rows.
 
-Spark's grammar is followed by hand because a general SQL parser does not hold still: sqlglot, for one, drops the
-backslash in `'a\\n'`, ends a comment where Spark goes on, and cannot give back the text of one conjunct.
+Spark's grammar is followed by hand because a general SQL parser answers another question. sqlglot, for one, hides
+whether a string had escapes (their meaning depends on a session setting), ends a `--` comment where Spark goes on after
+a backslash, and cannot give back the text of one conjunct.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ebbtide.pruning.scope import Column, Scope
 
 __all__ = ["PruneResult", "prune"]
 
-# Files judged at once: large enough for Arrow, small enough that decoded statistics stay a few hundred megabytes.
+# Files judged at once: large enough for Arrow, small enough that their bounds stay a few megabytes a column.
 BATCH_FILES: Final = 65_536
 
 

@@ -1,6 +1,6 @@
 """Which rows does a table hold? Live files to a Spark DataFrame, rows marked by a deletion vector dropped."""
 
-from ebbtide.scan.dataframe import PositionedScan, scan_rows, scan_with_positions
+from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_rows, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_files
 
-__all__ = ["PositionedScan", "ScanFile", "resolve_files", "scan_rows", "scan_with_positions"]
+__all__ = ["PositionedScan", "ScanFile", "resolve_files", "scan_files", "scan_rows", "scan_with_positions"]

@@ -17,7 +17,7 @@ from ebbtide import spark_border as border
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, physical_schema
 
-__all__ = ["TableColumns"]
+__all__ = ["TableColumns", "spark_type"]
 
 _VOID = PrimitiveType("void")
 

@@ -26,7 +26,7 @@ from ebbtide.scan.files import ScanFile, is_local, resolve_files
 from ebbtide.scan.marks import FileKeys, block_table, hash_keys, path_hash, size_keys
 from ebbtide.scan.partitions import directories_tell_values, value_table
 
-__all__ = ["PositionedScan", "scan_rows", "scan_with_positions"]
+__all__ = ["PositionedScan", "scan_files", "scan_rows", "scan_with_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,12 @@ def scan_rows(
 ) -> DataFrame:
     """The rows of the given live files (all by default): logical columns, marked rows dropped."""
     found = resolve_files(snapshot, snapshot.files if files is None else files, storage_options=storage_options)
-    return _Scan(spark, snapshot).rows(found)
+    return scan_files(spark, snapshot, found)
+
+
+def scan_files(spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile]) -> DataFrame:
+    """The rows of files that are resolved already, with whatever marks they carry."""
+    return _Scan(spark, snapshot).rows(files)
 
 
 def scan_with_positions(
@@ -87,8 +92,9 @@ class _Scan:
 
     def rows(self, files: Sequence[ScanFile]) -> DataFrame:
         plain = [file for file in files if file.marks is None]
-        marked = [file for file in files if file.marks is not None]
-        branches = [self._branch(group) for group in (plain, marked) if group]
+        dropping = [file for file in files if file.marks is not None and not file.keeps_marked]
+        keeping = [file for file in files if file.marks is not None and file.keeps_marked]
+        branches = [self._branch(group) for group in (plain, dropping, keeping) if group]
         if not branches:
             return self.spark.createDataFrame([], self._result_schema())
         return reduce(DataFrame.unionAll, branches)
@@ -115,7 +121,7 @@ class _Scan:
         if needs_file:
             helpers[self.file_name] = F.xxhash64(border.file_metadata(raw, "file_path"))
         if has_marks:
-            frame = self._without_marked(raw, helpers, files, hashes)
+            frame = self._by_marks(raw, helpers, files, hashes)
         elif helpers:
             frame = raw.withColumns(helpers)
         if joins_values:
@@ -164,7 +170,7 @@ class _Scan:
             by_size = size_keys([file.add.size for file in files], border.file_metadata(raw, "file_size"))
         return by_size or hash_keys(hashes, F.xxhash64(border.file_metadata(raw, "file_path")))
 
-    def _without_marked(
+    def _by_marks(
         self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], hashes: Sequence[int]
     ) -> DataFrame:
         marks = [file.marks for file in files if file.marks is not None]
@@ -172,8 +178,11 @@ class _Scan:
         blocks = block_table(marks, keys.prefixes, key=self.marks_key_name, words=self.words_name)
         keyed = raw.withColumns({**helpers, self.key_name: blocks.key(keys, helpers[self.row_name])})
         side = F.broadcast(self.spark.createDataFrame(blocks.table))
-        joined = keyed.join(side, F.col(self.key_name) == F.col(self.marks_key_name), "left")
-        return joined.where(~blocks.is_marked(F.col(self.words_name), F.col(self.row_name)))
+        match = F.col(self.key_name) == F.col(self.marks_key_name)
+        marked = blocks.is_marked(F.col(self.words_name), F.col(self.row_name))
+        if files[0].keeps_marked:
+            return keyed.join(side, match).where(marked)
+        return keyed.join(side, match, "left").where(~marked)
 
     def _with_values(self, frame: DataFrame, files: Sequence[ScanFile], hashes: Sequence[int]) -> DataFrame:
         # The log's timestamps without a zone are UTC.

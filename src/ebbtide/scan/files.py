@@ -33,6 +33,7 @@ class ScanFile:
     relative_path: str | None  # decoded, below the table root; None for a file elsewhere
     marks: RowIndexSet | None  # None when no row is marked
     size_is_checked: bool  # `add.size` was compared with the object itself
+    keeps_marked: bool = False  # the marked rows are the ones to show, not the ones to drop
 
 
 def is_local(store: ObjectStore) -> bool:

@@ -1,0 +1,243 @@
+"""Can this condition decide which rows to change, and what is it about?
+
+A condition is judged before any work is done, by Spark's own analyser: it must resolve, be boolean, and be
+deterministic, because it may be evaluated more than once. What it is about decides the branch of a DELETE: a condition
+that resolves against the partition columns alone is answered by the log without reading data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.requests import DeleteRequest, MatchingKeys
+from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.partition_values import to_arrow
+from ebbtide.protocol.schema import StructType, partition_fields, physical_name
+from ebbtide.pruning import nondeterministic_functions, partition_only_conjuncts
+from ebbtide.scan.columns import spark_type
+from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot
+
+__all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher"]
+
+_SUBQUERY = re.compile(r"\bselect\b", re.IGNORECASE)
+_NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
+
+
+class Matcher(Protocol):
+    """Which rows an operation is about, however that was said."""
+
+    @property
+    def shown(self) -> str:
+        """For people, and for the commit's record."""
+
+    @property
+    def is_partition_only(self) -> bool:
+        """Partition values alone decide, so whole files match or do not."""
+
+    def matching(self, frame: DataFrame) -> DataFrame:
+        """The matching rows of a frame that has the table's columns, its other columns kept."""
+
+    def candidates(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
+        """The live files that can hold a matching row."""
+
+    def read_predicate(self, snapshot: Snapshot) -> str | None:
+        """What was read, as SQL over partition columns; None: any file could have mattered."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCondition:
+    """A condition that holds for this table.
+
+    `column` is what to filter by, over a frame aliased `alias`; `text` is SQL of the same meaning where that is known;
+    `shown` is for the commit's record. `is_partition_only`: partition values alone decide it.
+    """
+
+    column: Column
+    text: str | None
+    shown: str
+    alias: str | None
+    is_partition_only: bool
+
+    def matching(self, frame: DataFrame) -> DataFrame:
+        """The rows for which the condition is true; a row for which it is null does not match."""
+        named = frame.alias(self.alias) if self.alias else frame
+        return named.where(self.column)
+
+    def candidates(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
+        """The live files that can hold a matching row."""
+        if self.is_partition_only:
+            return _files_by_values(spark, snapshot, self)
+        return prune_snapshot(spark, snapshot, self.text, alias=self.alias).files
+
+    def read_predicate(self, snapshot: Snapshot) -> str | None:
+        if self.text is None:
+            return None
+        parts = partition_only_conjuncts(
+            self.text, snapshot.schema, snapshot.metadata.partition_columns, alias=self.alias
+        )
+        return " AND ".join(f"({part})" for part in parts) or None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatcher:
+    """Rows whose key columns equal those of some row of `keys`. A null equals nothing, so it never matches."""
+
+    keys: DataFrame
+    on: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        return f"({', '.join(self.on)}) IN (keys of a DataFrame)"
+
+    @property
+    def is_partition_only(self) -> bool:
+        return False
+
+    def matching(self, frame: DataFrame) -> DataFrame:
+        return frame.join(self.keys, list(self.on), "left_semi").select(
+            *(border.column(name) for name in frame.columns)
+        )
+
+    def candidates(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
+        """All files: the keys are not known to the driver."""
+        del spark
+        return snapshot.files
+
+    def read_predicate(self, snapshot: Snapshot) -> str | None:
+        del snapshot
+        return None
+
+
+def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Matcher | None:
+    """What the request chooses in this table; None: every row."""
+    if request.condition is None:
+        return None
+    if isinstance(request.condition, MatchingKeys):
+        return bind_keys(snapshot, request.condition)
+    return bind_condition(spark, snapshot, request.condition, alias=request.alias)
+
+
+def bind_keys(snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
+    """The keys, checked against both sides and pinned: they may be read more than once."""
+    on = (keys.on,) if isinstance(keys.on, str) else tuple(keys.on)
+    if not on:
+        raise RequestError("delete_matching needs at least one key column: on=['id'].")
+    _require_columns(on, snapshot.schema.names, f"the table at {snapshot.store.url}")
+    _require_columns(on, keys.source.columns, "the source DataFrame")
+    with border.spark_errors("reading the keys to delete"):
+        pinned = keys.source.select(*(border.column(name) for name in on)).distinct().localCheckpoint()
+    return KeyMatcher(pinned, on)
+
+
+def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
+    known = {name.lower() for name in present}
+    missing = [name for name in wanted if name.lower() not in known]
+    if missing:
+        raise UnknownColumnError(f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.")
+
+
+def bind_condition(
+    spark: SparkSession, snapshot: Snapshot, condition: str | Column, *, alias: str | None = None
+) -> BoundCondition:
+    """Judge the condition against the table's columns: InvalidPredicateError or UnknownColumnError if it is no good."""
+    if not isinstance(condition, str | Column):
+        raise RequestError(f"A condition is SQL text or a Column, not {type(condition).__name__}: {condition!r}.")
+    if isinstance(condition, str) and not condition.strip():
+        raise InvalidPredicateError(
+            "The condition is empty. Leave it out to mean every row, or write one like 'id = 5'."
+        )
+    column = F.expr(condition) if isinstance(condition, str) else condition
+    shown = condition if isinstance(condition, str) else _shown(condition)
+    frame = empty_frame(spark, snapshot)
+    named = frame.alias(alias) if alias else frame
+    has_subquery = _SUBQUERY.search(shown) is not None
+    with border.spark_errors(f"reading the condition {shown!r}"):
+        _check(spark, named, column, shown, has_subquery=has_subquery)
+    text = condition if isinstance(condition, str) else condition_text(named, condition)
+    return BoundCondition(
+        column=column,
+        text=None if has_subquery else text,
+        shown=shown,
+        alias=alias,
+        is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, alias),
+    )
+
+
+def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *, has_subquery: bool) -> None:
+    """Analyse the condition as a filter, then where Spark allows no randomness."""
+    found = nondeterministic_functions(shown)
+    if found:
+        _refuse_random(shown, ", ".join(f"{name}()" for name in sorted(found)))
+    assert frame.where(column).schema is not None
+    if has_subquery:
+        return
+    other = spark.range(1).select(F.lit(1).alias(border.name_not_in(frame.columns, "__ebbtide_other")))
+    try:
+        # A join condition must be deterministic, a filter need not be: the analyser answers for functions we never met.
+        assert frame.join(other, column, "left_semi").schema is not None
+    except AnalysisException as error:
+        if border.condition_of(error).startswith(_NOT_DETERMINISTIC):
+            _refuse_random(shown, "a function whose answer changes from call to call")
+        raise
+
+
+def _refuse_random(shown: str, what: str) -> None:
+    raise InvalidPredicateError(
+        f"The condition {shown!r} uses {what}: it could choose other rows each time it is evaluated. "
+        "Store the choice in a column first, or select the keys into a DataFrame and use delete_matching.",
+        error_class=_NOT_DETERMINISTIC,
+    )
+
+
+def _is_partition_only(spark: SparkSession, snapshot: Snapshot, column: Column, alias: str | None) -> bool:
+    frame = _values_frame(spark, snapshot, snapshot.files.slice(0, 0))
+    try:
+        assert (frame.alias(alias) if alias else frame).where(column).schema is not None
+    except PySparkException:
+        return False
+    return True
+
+
+def _files_by_values(spark: SparkSession, snapshot: Snapshot, condition: BoundCondition) -> pa.Table:
+    """The files whose partition values make the condition true, as Spark itself judges it."""
+    files = snapshot.files
+    places = _values_frame(spark, snapshot, files)
+    ordinal = places.columns[-1]
+    with border.spark_errors(f"evaluating the condition {condition.shown!r} on partition values"):
+        kept = condition.matching(places).select(border.column(ordinal)).collect()
+    return files.take(pa.array(sorted(row[0] for row in kept), pa.int64()))
+
+
+def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
+    """One row a file: its typed partition values, and its place in the list as the last column."""
+    fields = partition_fields(snapshot.schema, snapshot.metadata.partition_columns)
+    mapped = snapshot.properties.column_mapping_mode != "none"
+    values = files["partition_values"].to_pylist()
+    columns: dict[str, pa.Array] = {}
+    for field in fields:
+        name = physical_name(field) if mapped else field.name
+        texts = pa.array([dict(row).get(name) for row in values], pa.string())
+        columns[field.name] = to_arrow(texts, field.type, column=field.name)
+    ordinal = border.name_not_in(snapshot.schema.names, "__ebbtide_ordinal")
+    columns[ordinal] = pa.array(range(len(values)), pa.int64())
+    if not values:
+        spark_fields = [T.StructField(f.name, spark_type(StructType((f,))).fields[0].dataType) for f in fields]
+        return spark.createDataFrame([], T.StructType([*spark_fields, T.StructField(ordinal, T.LongType())]))
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _shown(column: Column) -> str:
+    found = _SHOWN.fullmatch(str(column))
+    return found.group(1) if found else str(column)

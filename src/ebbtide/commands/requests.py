@@ -1,0 +1,72 @@
+"""What was asked for?
+
+One request type a verb, whichever door it came through. Everything a command may want to know of the session's settings
+is read at the door and stands in the request; below it nobody looks at `spark.conf` for a switch of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+
+from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.storage import ObjectStore
+
+__all__ = ["Conflicts", "DeleteRequest", "MatchingKeys", "VectorMode", "WriteOptions"]
+
+# on: mark rows in deletion vectors where the table allows it; off: rewrite files; auto: mark, but rewrite a file that
+# would end up mostly deleted.
+VectorMode = Literal["on", "off", "auto"]
+# rebase: follow a concurrent writer; abort: raise where the reference raises.
+Conflicts = Literal["rebase", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What every changing command may be told about its commit."""
+
+    deletion_vectors: VectorMode = "on"
+    conflicts: Conflicts = "rebase"
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    user_metadata: str | None = None
+    storage_options: Mapping[str, str] | None = None
+    config: EngineConfig = DEFAULT_CONFIG
+
+    def __post_init__(self) -> None:
+        _one_of("deletion_vectors", self.deletion_vectors, ("on", "off", "auto"))
+        _one_of("conflicts", self.conflicts, ("rebase", "abort"))
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            raise RequestError(
+                "An application transaction needs both txnAppId and txnVersion, or neither.",
+                error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingKeys:
+    """Rows of a table whose `on` columns equal those of some row of `source`."""
+
+    source: DataFrame
+    on: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """Delete the rows that `condition` chooses; all rows when it is None. `alias` is a name for the table in it."""
+
+    store: ObjectStore
+    condition: str | Column | MatchingKeys | None
+    alias: str | None = None
+    options: WriteOptions = WriteOptions()
+    hint: Snapshot | None = None
+
+
+def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise RequestError(f"{name}={value!r} is not known; expected one of {', '.join(choices)}.")

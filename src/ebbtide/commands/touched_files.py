@@ -1,0 +1,313 @@
+"""Which files does a change touch, which of their rows does it mark, and what must the log say about it?
+
+The reference calls this subject `DMLWithDeletionVectorsHelper`; the names here are its names. Candidate files are
+scanned with their positions, matches are folded into bitmaps inside Spark, united with each file's old vector on the
+driver, and written. No row passes through Python: what arrives is one 64-bit word for each 64 rows that hold a match.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide.commands.conditions import BoundCondition
+from ebbtide.config import EngineConfig
+from ebbtide.deletion_vectors import NewMarks, RowIndexSet, write_deletion_vectors
+from ebbtide.errors import CorruptTableError, InternalError, RequestError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import AddFile, RemoveFile
+from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.protocol.statistics import num_records, only_num_records, widen
+from ebbtide.scan import PositionedScan, ScanFile, scan_with_positions
+from ebbtide.spark_border import spark_errors
+
+__all__ = [
+    "DeletionVectorResult",
+    "TouchedActions",
+    "TouchedFileWithDV",
+    "create_target_df_for_scanning_for_matches",
+    "find_files_with_matching_rows",
+    "find_touched_files",
+    "matched_row_sets",
+    "process_unmodified_data",
+    "replace_file_index",
+    "store_matched_rows",
+]
+
+Matching = Callable[[DataFrame], DataFrame]
+
+SUPPORTED_DML_COMMANDS = ("DELETE", "UPDATE")
+
+# Candidates of one Spark job. A word of sixteen bytes stands for 64 rows, so this bounds the driver to 512 MiB however
+# many rows match.
+_MAX_ROWS_A_JOB = 1 << 31
+# Below this many rows one task folds everything, and no shuffle (and no second job) is needed.
+_ONE_TASK_ROWS = 2_000_000
+_WORDS_A_BUCKET = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFileWithDV:
+    """A file with matching rows. `new_deletion_vector` is None when every row of it is gone: nothing is left to mark.
+
+    `deleted_rows` are the rows that this operation newly marks.
+    """
+
+    input_file_path: str
+    file_log_entry: AddFile
+    new_deletion_vector: DeletionVectorDescriptor | None
+    deleted_rows: int
+
+    @property
+    def number_of_modified_rows(self) -> int:
+        if self.new_deletion_vector is None:
+            return self.deleted_rows
+        return self.new_deletion_vector.cardinality - _cardinality(self.file_log_entry)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.number_of_modified_rows == 0
+
+    def is_fully_replaced(self) -> bool:
+        """Every row still visible was modified. A file that does not say how many rows it has never is."""
+        physical = num_records(self.file_log_entry.stats)
+        return physical is not None and physical - _cardinality(self.file_log_entry) == self.number_of_modified_rows
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVectorResult:
+    """What one operation matched in one file; `deletion_vector` is None when it matched every row of the file."""
+
+    file_path: str
+    deletion_vector: DeletionVectorDescriptor | None
+    matched_row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedActions:
+    """What the log must say, and the five metrics."""
+
+    actions: tuple[AddFile | RemoveFile, ...]
+    num_modified_rows: int
+    num_removed_files: int
+    num_deletion_vectors_added: int
+    num_deletion_vectors_removed: int
+    num_deletion_vectors_updated: int
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        return {
+            "numModifiedRows": self.num_modified_rows,
+            "numRemovedFiles": self.num_removed_files,
+            "numDeletionVectorsAdded": self.num_deletion_vectors_added,
+            "numDeletionVectorsRemoved": self.num_deletion_vectors_removed,
+            "numDeletionVectorsUpdated": self.num_deletion_vectors_updated,
+        }
+
+
+# --- scanning for matches ---------------------------------------------------------------------------------------------
+
+
+def create_target_df_for_scanning_for_matches(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile]
+) -> PositionedScan:
+    """The still-live rows of the candidates with file and physical row index beside the table's columns."""
+    return scan_with_positions(spark, snapshot, files)
+
+
+def replace_file_index(
+    spark: SparkSession, snapshot: Snapshot, scan: PositionedScan, files: Sequence[ScanFile]
+) -> PositionedScan:
+    """The same scan over other files: columns and helper columns stay, only the list of files is exchanged."""
+    replaced = scan_with_positions(spark, snapshot, files)
+    if replaced.frame.columns != scan.frame.columns:
+        raise InternalError("The scan changed its columns while its files were exchanged.")
+    return replaced
+
+
+def find_touched_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    candidates: Sequence[ScanFile],
+    condition: BoundCondition,
+    operation: str,
+    *,
+    config: EngineConfig,
+) -> list[TouchedFileWithDV]:
+    """Scan the candidates, write the vectors of files that hold a match, and say which files those are."""
+    if operation not in SUPPORTED_DML_COMMANDS:
+        raise RequestError(f"'{operation}' does not find touched files; expected one of {SUPPORTED_DML_COMMANDS}.")
+    matched = matched_row_sets(spark, snapshot, candidates, condition.matching)
+    results = store_matched_rows(snapshot, matched, config=config)
+    return find_files_with_matching_rows({file.spark_path: file.add for file in candidates}, results)
+
+
+def matched_row_sets(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    candidates: Sequence[ScanFile],
+    matching: Matching,
+) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+    """The rows of each candidate that `matching` (a filter over a frame) keeps, a file at a time."""
+    for chunk in _chunks(candidates):
+        scan = create_target_df_for_scanning_for_matches(spark, snapshot, chunk)
+        with spark_errors(f"looking for matching rows in {snapshot.store.url}"):
+            words = _folded(scan, matching(scan.frame), few_rows=_total_rows(chunk) <= _ONE_TASK_ROWS).toArrow()
+        yield from _row_sets(scan, words)
+
+
+def find_files_with_matching_rows(
+    add_file_of_path: Mapping[str, AddFile], results: Iterable[DeletionVectorResult]
+) -> list[TouchedFileWithDV]:
+    """Results as touched files; one in which nothing new was marked is left out."""
+    touched = []
+    for result in results:
+        add = add_file_of_path.get(result.file_path)
+        if add is None:
+            raise CorruptTableError(
+                f"Rows of '{result.file_path}' matched, but the file is not among the candidates.",
+                error_class="DELTA_FILE_TO_OVERWRITE_NOT_FOUND",
+            )
+        file = TouchedFileWithDV(result.file_path, add, result.deletion_vector, result.matched_row_count)
+        if not file.is_unchanged:
+            touched.append(file)
+    return touched
+
+
+def store_matched_rows(
+    snapshot: Snapshot, matched: Iterable[tuple[ScanFile, RowIndexSet]], *, config: EngineConfig
+) -> Iterator[DeletionVectorResult]:
+    """Write the union of old and new marks of each file. A file that loses its last row needs no vector."""
+    gone: list[DeletionVectorResult] = []
+    properties = snapshot.properties
+    stored = write_deletion_vectors(
+        snapshot.store,
+        _marks_to_store(matched, gone),
+        target_bytes=config.deletion_vector_target_bytes,
+        prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else 0,
+    )
+    for result in stored:
+        yield DeletionVectorResult(result.key, result.descriptor, result.matched_row_count)
+    yield from gone
+
+
+# --- what the log must say --------------------------------------------------------------------------------------------
+
+
+def process_unmodified_data(touched: Sequence[TouchedFileWithDV], *, timestamp_ms: int) -> TouchedActions:
+    """Removes for files that lost every row; for the others an add with the new vector and a remove of the old state.
+
+    Statistics are widened under the *old* vector: a null count says "all null" in terms of the rows visible before.
+    """
+    replaced = [file for file in touched if file.is_fully_replaced()]
+    others = [file for file in touched if not file.is_fully_replaced()]
+    adds = [_with_new_vector(file) for file in others]
+    removes = [_removed(file.file_log_entry, timestamp_ms) for file in others]
+    had_vector = [file.file_log_entry.deletion_vector is not None for file in others]
+    return TouchedActions(
+        actions=(*(_removed(file.file_log_entry, timestamp_ms) for file in replaced), *adds, *removes),
+        num_modified_rows=sum(file.number_of_modified_rows for file in touched),
+        num_removed_files=len(replaced),
+        num_deletion_vectors_added=had_vector.count(False),
+        num_deletion_vectors_removed=sum(1 for file in replaced if file.file_log_entry.deletion_vector is not None),
+        num_deletion_vectors_updated=had_vector.count(True),
+    )
+
+
+def _with_new_vector(file: TouchedFileWithDV) -> AddFile:
+    add, vector = file.file_log_entry, file.new_deletion_vector
+    if vector is None:
+        raise InternalError(f"'{file.input_file_path}' keeps rows but has no deletion vector.")
+    if vector.cardinality < _cardinality(add):
+        raise InternalError(f"The deletion vector of '{file.input_file_path}' would shrink.")
+    stats = widen(add.stats, _cardinality(add))
+    return replace(add, deletion_vector=replace(vector, max_row_index=None), data_change=True, stats=stats)
+
+
+def _removed(add: AddFile, timestamp_ms: int) -> RemoveFile:
+    return replace(add.remove(timestamp_ms), stats=only_num_records(add.stats))
+
+
+# --- folding ----------------------------------------------------------------------------------------------------------
+
+
+def _folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> DataFrame:
+    """One row for each 64 rows of a file that hold a match: file, number of the 64, and a word with a bit a row.
+
+    A word is a plain integer that Spark's hash aggregation folds in place; the built-in bitmap aggregate would sort.
+    """
+    row = F.col(scan.row_column)
+    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), row.bitwiseAND(F.lit(63)).cast("int"))
+    pairs = matches.select(F.col(scan.file_column).alias("file"), F.shiftright(row, 6).alias("block"), bit.alias("bit"))
+    if few_rows:
+        pairs = pairs.coalesce(1)
+    return pairs.groupBy("file", "block").agg(F.bit_or("bit").alias("word"))
+
+
+def _row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+    ordered = words.sort_by([("file", "ascending"), ("block", "ascending")]).combine_chunks()
+    files = ordered["file"].to_pylist()
+    start = 0
+    while start < len(files):
+        stop = _end_of_run(files, start)
+        part = ordered.slice(start, stop - start)
+        yield scan.files[files[start]], _row_set(part["block"].to_pylist(), part["word"].to_pylist())
+        start = stop
+
+
+def _end_of_run(values: Sequence[int], start: int) -> int:
+    stop = start
+    while stop < len(values) and values[stop] == values[start]:
+        stop += 1
+    return stop
+
+
+def _row_set(blocks: Sequence[int], words: Sequence[int]) -> RowIndexSet:
+    buckets: dict[int, array[int]] = {}
+    for block, word in zip(blocks, words, strict=True):
+        bucket = buckets.get(block >> 9)
+        if bucket is None:
+            bucket = buckets[block >> 9] = array("q", bytes(8 * _WORDS_A_BUCKET))
+        bucket[block & (_WORDS_A_BUCKET - 1)] = word
+    return RowIndexSet.from_spark_bitmaps((number + 1, bits.tobytes()) for number, bits in buckets.items())
+
+
+def _marks_to_store(
+    matched: Iterable[tuple[ScanFile, RowIndexSet]], gone: list[DeletionVectorResult]
+) -> Iterator[NewMarks[str]]:
+    for file, rows in matched:
+        physical = num_records(file.add.stats)
+        already = _cardinality(file.add)
+        if physical is not None and len(rows) + already == physical:
+            gone.append(DeletionVectorResult(file.spark_path, None, len(rows)))
+        else:
+            existing = file.add.deletion_vector if file.marks is not None else None
+            yield NewMarks(file.spark_path, rows, existing, file.marks)
+
+
+def _chunks(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
+    chunk: list[ScanFile] = []
+    rows = 0
+    for file in files:
+        size = num_records(file.add.stats) or file.add.size
+        if chunk and rows + size > _MAX_ROWS_A_JOB:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(file)
+        rows += size
+    if chunk:
+        yield chunk
+
+
+def _total_rows(files: Sequence[ScanFile]) -> int:
+    """Rows that a scan may have to look at; a file that does not say counts by its bytes."""
+    return sum(num_records(file.add.stats) or file.add.size for file in files)
+
+
+def _cardinality(add: AddFile) -> int:
+    return add.deletion_vector.cardinality if add.deletion_vector is not None else 0
