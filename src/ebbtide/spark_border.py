@@ -1,25 +1,28 @@
 """What does the engine need to know about this Spark that Spark does not promise?
 
 The only file for quirks of Spark versions and of Spark Connect: the names of reader columns, how paths must be spelled
-so that Spark does not glob them, which settings a read needs, and how Spark's exceptions become ours. Everything above
-may use public PySpark freely; whatever needs a comment beginning with "Spark ..." belongs here.
+so that Spark does not glob them, which settings reading and writing need, and how Spark's exceptions become ours.
+Everything above may use public PySpark freely; whatever needs a comment beginning with "Spark ..." belongs here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock, Thread
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.logger import PySparkLogger
+from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide.errors import (
     CorruptTableError,
     DeltaError,
+    InternalError,
     InvalidPredicateError,
     MissingDataFileError,
     RequestError,
@@ -29,6 +32,7 @@ from ebbtide.errors import (
 
 __all__ = [
     "READER_ROW_INDEX",
+    "asking_the_analyser",
     "column",
     "condition_of",
     "ensure_listed",
@@ -37,12 +41,17 @@ __all__ = [
     "file_metadata",
     "file_path_of",
     "fills_reader_row_index",
+    "footer_shows_nan",
     "input_files",
     "is_connect",
     "listing_settings",
     "name_not_in",
+    "observed",
+    "parquet_write_settings",
+    "parquet_writer",
     "read_by_field_id",
     "reader_name_of",
+    "reported",
     "spark_errors",
     "strict_reader",
 ]
@@ -58,6 +67,34 @@ _FILLS_READER_ROW_INDEX = re.compile(r"4\.[0123]\.")
 _SKIPPED_NAME = re.compile(r"\..*|_(?!metadata|common_metadata)[^=]*|.*\._COPYING_", re.DOTALL)
 
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
+
+# What every data file needs, whatever the session is set to: timestamps in a form that has statistics, the calendar
+# that engines share, no layouts of old versions, ids of columns, and variants as tables without shredding read them.
+_WRITE_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+}
+# Settings that the writer takes as options. The first algorithm of the committer makes a task's files appear at the end
+# of the job only, so what a failed attempt left is never among them. Without a length to cut at, Spark's writer
+# drops the statistics of a column, its null count too, as soon as one string is longer than some kilobytes.
+_WRITE_OPTIONS = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "parquet.statistics.truncate.length": "1024",
+}
+# Spark's Parquet library gives NaN as the maximum of a column that holds one. A writer that left NaN out of the bounds
+# would make readers skip rows; only versions that `tests/spark/write` has seen are trusted with bounds of floats.
+_FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[3-7]\.")
+# Spark reports metrics through a queue that can be seconds behind, and drops events when it is full.
+_REPORT_SECONDS = 120
+
+_write_settings_lock = Lock()
+_write_settings_in_use: dict[int, tuple[int, dict[str, str | None]]] = {}
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -145,15 +182,85 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
     wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
     if local:
         wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
-    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in wanted}
-    for key, setting in wanted.items():
-        spark.conf.set(key, setting)
+    before = _set_all(spark, wanted)
     try:
         yield
     finally:
         if not is_connect(spark):
-            for key, value in before.items():
-                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+            _restore_all(spark, before)
+
+
+@contextmanager
+def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
+    """Session settings for an eager write, put back afterwards.
+
+    Several threads may write with one session: the first sets, the last puts back.
+    """
+    key = id(spark)
+    with _write_settings_lock:
+        count, before = _write_settings_in_use.get(key, (0, {}))
+        if count == 0:
+            before = _set_all(spark, _WRITE_SETTINGS)
+        _write_settings_in_use[key] = (count + 1, before)
+    try:
+        yield
+    finally:
+        with _write_settings_lock:
+            count, before = _write_settings_in_use.pop(key)
+            if count > 1:
+                _write_settings_in_use[key] = (count - 1, before)
+            else:
+                _restore_all(spark, before)
+
+
+def _set_all(spark: SparkSession, wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """Set the session's settings; what they were before, None where they were not set."""
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in wanted}
+    for key, setting in wanted.items():
+        spark.conf.set(key, setting)
+    return before
+
+
+def _restore_all(spark: SparkSession, before: Mapping[str, str | None]) -> None:
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def parquet_writer(frame: DataFrame, *, partition_column: str | None = None) -> DataFrameWriter:
+    """A writer into a directory that does not exist yet; the path given to it is not globbed. Write settings apart."""
+    writer = frame.write.mode("errorifexists").options(**_WRITE_OPTIONS)
+    return writer if partition_column is None else writer.partitionBy(partition_column)
+
+
+def footer_shows_nan(created_by: str | None) -> bool:
+    """Whether the writer of a Parquet file says NaN in a column's bounds when the column holds one."""
+    return _FOOTER_SHOWS_NAN.match(created_by or "") is not None
+
+
+def observed(frame: DataFrame, metrics: Mapping[str, Column]) -> tuple[DataFrame, Observation]:
+    """The frame, and what will tell the aggregates over the rows that pass this point in its next action."""
+    observation = Observation()
+    return frame.observe(observation, *(value.alias(name) for name, value in metrics.items())), observation
+
+
+def reported(observation: Observation) -> dict[str, Any]:
+    """The metrics of a finished action. Spark's own call would wait for ever where they never come."""
+    answers: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        try:
+            answers.append(observation.get)
+        except (PySparkException, AssertionError):
+            return
+
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_REPORT_SECONDS)
+    if not answers:
+        raise InternalError(
+            "Spark ended the write but did not report its row counts. Nothing was committed; try again."
+        )
+    return answers[0]
 
 
 def read_by_field_id(spark: SparkSession) -> None:
@@ -169,6 +276,19 @@ def condition_of(error: PySparkException) -> str:
     """Spark's stable name of the error; the method was renamed in Spark 4.0."""
     get: Any = getattr(error, "getCondition", None) or error.getErrorClass
     return get() or ""
+
+
+@contextmanager
+def asking_the_analyser() -> Iterator[None]:
+    """For questions whose answer may be an exception: classic PySpark logs each one, stack trace and all, as an error."""
+    # Made by PySpark's own factory: were it first made by `logging`, PySpark's calls on it would fail.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 @contextmanager

@@ -11,13 +11,14 @@ says, since the same value has several encodings.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import VariantVal
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, VariantType, VariantVal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +53,38 @@ def difference(actual: Any, expected: Any) -> str:
 
 
 def arrow_table(data: pa.Table | DataFrame) -> pa.Table:
-    return data if isinstance(data, pa.Table) else data.toArrow()
+    if isinstance(data, pa.Table):
+        return data
+    return _collected(data) if "variant" in data.schema.simpleString() else data.toArrow()
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    """What `toArrow` should return: Spark 4.2's own conversion refuses a variant that is null."""
+    schema = frame.limit(0).toArrow().schema
+    fields = frame.schema.fields
+    rows = frame.collect()
+    columns = [[_plain(row[at], field.dataType) for row in rows] for at, field in enumerate(fields)]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, names=schema.names)
+
+
+def _plain(value: Any, data_type: DataType) -> Any:
+    """A value that Spark collected, in the form that Arrow takes for the same type."""
+    if value is None:
+        return None
+    match data_type:
+        case StructType():
+            return {field.name: _plain(value[at], field.dataType) for at, field in enumerate(data_type.fields)}
+        case ArrayType():
+            return [_plain(item, data_type.elementType) for item in value]
+        case MapType():
+            return [(_plain(key, data_type.keyType), _plain(item, data_type.valueType)) for key, item in value.items()]
+        case VariantType():
+            return {"metadata": value.metadata, "value": value.value}
+        case TimestampType():
+            # Collected instants are in the zone of this process and do not say so.
+            return value.astimezone(dt.timezone.utc)
+    return value
 
 
 def _expected_table(expected: Any, schema: pa.Schema) -> pa.Table:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from ebbtide.log import Snapshot
 from ebbtide.pruning import PruneResult, prune
 from ebbtide.scan.columns import TableColumns
+from ebbtide.spark_border import asking_the_analyser
 
 __all__ = ["condition_text", "empty_frame", "prune_files", "prune_snapshot"]
 
@@ -73,7 +74,8 @@ def condition_text(frame: DataFrame, condition: Column) -> str | None:
 
 def _means_the_same(frame: DataFrame, condition: Column, guess: str) -> bool:
     try:
-        return frame.where(F.expr(guess)).sameSemantics(frame.where(condition))
+        with asking_the_analyser():
+            return frame.where(F.expr(guess)).sameSemantics(frame.where(condition))
     except PySparkException:
         # A condition that does not resolve is reported where it is used, not where it is guessed at.
         return False

@@ -188,5 +188,9 @@ class _Scan:
         # The log's timestamps without a zone are UTC.
         values = value_table(files, self.columns.partition_fields, "UTC")
         keyed = values.append_column(self.values_key_name, pa.array(hashes, pa.int64()))
-        table = F.broadcast(self.spark.createDataFrame(keyed))
+        # Left to itself, Spark takes Arrow's timestamps without a zone for instants.
+        schema = T.StructType(
+            [*self.columns.partition_schema().fields, T.StructField(self.values_key_name, T.LongType())]
+        )
+        table = F.broadcast(self.spark.createDataFrame(keyed, schema))
         return frame.join(table, F.col(self.file_name) == F.col(self.values_key_name))

@@ -1,0 +1,202 @@
+"""`ebbtide delete`: delete rows, or say what deleting them would do.
+
+Nothing is deleted without a yes: from a person at the terminal, or as `--yes` in a script. `--dry-run` looks for the
+rows and writes nothing. The table is looked up before Spark is started, so a wrong path is an answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import SparkSession
+from rich.text import Text
+
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.output import (
+    counted,
+    error_console,
+    new_table,
+    output_console,
+    print_json,
+    print_note,
+    print_table,
+    printable,
+    share_text,
+    size_text,
+)
+from ebbtide.cli.session import quiet_session, steady_console
+from ebbtide.commands.delete import DeleteCommand, assert_removable
+from ebbtide.commands.dry_run import DeleteForecast, forecast_delete
+from ebbtide.commands.requests import DeleteRequest, VectorMode
+from ebbtide.commands.results import DeleteResult
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.session_settings import write_options
+from ebbtide.storage import open_store
+
+__all__ = ["run"]
+
+_STDERR = 2
+
+
+class VectorChoice(str, Enum):
+    on = "on"
+    off = "off"
+    auto = "auto"
+
+
+_MODES: dict[VectorChoice, VectorMode] = {
+    VectorChoice.on: "on",
+    VectorChoice.off: "off",
+    VectorChoice.auto: "auto",
+}
+
+Where = Annotated[
+    str,
+    typer.Option(show_default=False, metavar="CONDITION", help="The rows to delete: those for which this SQL is true."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted, and at what cost.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")]
+DeletionVectors = Annotated[
+    VectorChoice | None,
+    typer.Option(
+        "--deletion-vectors",
+        show_default=False,
+        help="Mark the rows where the table allows it (on), rewrite their files (off), or whichever is better (auto).",
+    ),
+]
+
+
+def run(
+    context: typer.Context,
+    path: TablePath,
+    *,
+    where: Where,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    deletion_vectors: DeletionVectors = None,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the rows of a table for which a condition is true. Starts a local Spark."""
+    storage_options = parse_storage_options(storage_option)
+    store = open_store(path, storage_options)
+    snapshot = load_snapshot(store)
+    ensure_writable(snapshot.protocol, snapshot.metadata)
+    assert_removable(snapshot)
+    if not dry_run and not yes:
+        _ask(snapshot, where)
+    mode = None if deletion_vectors is None else _MODES[deletion_vectors]
+    verbose = bool(context.find_root().params.get("debug"))
+    with _session_with_phases(verbose=verbose) as (spark, on_phase):
+        options = write_options(spark, deletion_vectors=mode, storage_options=storage_options)
+        request = DeleteRequest(store, where, options=options, hint=snapshot)
+        if dry_run:
+            forecast = forecast_delete(spark, request, on_phase=on_phase)
+        else:
+            result = DeleteCommand(spark, request, on_phase=on_phase).run()
+        on_phase("Stopping Spark")
+    if dry_run:
+        _print_forecast(forecast, as_json=as_json)
+    else:
+        _print_result(result, as_json=as_json)
+
+
+def _ask(snapshot: Snapshot, where: str) -> None:
+    if not sys.stdin.isatty():
+        raise RequestError(
+            "Nobody is there to confirm the deletion: the input is no terminal. Add --yes, or --dry-run to look first."
+        )
+    print_note(error_console(), f"{snapshot.store.url}, version {snapshot.version}, {snapshot.num_files} files")
+    typer.confirm(f"Delete the rows where {printable(where)}?", abort=True, err=True)
+
+
+@contextmanager
+def _session_with_phases(*, verbose: bool) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
+    """A session, and a spinner on the terminal that says what is being done."""
+    with (
+        steady_console(_STDERR) as console,
+        console.status("Starting Spark") as spinner,
+        quiet_session(verbose=verbose) as spark,
+    ):
+        yield spark, spinner.update
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _print_result(result: DeleteResult, *, as_json: bool) -> None:
+    if as_json:
+        metrics = dict(result.operation_metrics)
+        print_json([{"version": result.version, "numAffectedRows": result.num_affected_rows, **metrics}])
+        return
+    if result.version is None:
+        print_note(output_console(), "Nothing matched; no new version.")
+        return
+    metrics = dict(result.operation_metrics)
+    rows = [("version", f"{result.version:,}"), *((name, f"{value:,}") for name, value in metrics.items() if value)]
+    _print_pairs(rows)
+
+
+def _print_forecast(forecast: DeleteForecast, *, as_json: bool) -> None:
+    if as_json:
+        print_json([_json(forecast)])
+        return
+    _print_pairs(list(_lines(forecast)))
+    print_note(output_console(), "A dry run: nothing was written.")
+
+
+def _lines(forecast: DeleteForecast) -> Iterator[tuple[str, str]]:
+    rows = "an unknown number of" if forecast.num_deleted_rows is None else f"{forecast.num_deleted_rows:,}"
+    yield "would delete", f"{rows} rows in {counted(forecast.num_touched_files, 'file')}, of version {forecast.version}"
+    if forecast.num_scanned_files:
+        scanned, size = counted(forecast.num_scanned_files, "file"), size_text(forecast.num_scanned_bytes)
+        yield "looked into", f"{scanned} ({size}) of {forecast.num_files:,} ({size_text(forecast.size_in_bytes)})"
+    else:
+        yield "looked into", "no file: the log tells"
+    if forecast.num_removed_files:
+        yield "whole files", f"{counted(forecast.num_removed_files, 'file')} would go, nothing written"
+    if forecast.num_marked_files:
+        files, size = counted(forecast.num_marked_files, "file"), size_text(forecast.num_vector_bytes)
+        yield "marked files", f"{files} would stay, {size} of deletion vectors written"
+    if forecast.num_rewritten_files:
+        files, size = counted(forecast.num_rewritten_files, "file"), size_text(forecast.num_rewritten_bytes)
+        yield "rewritten files", f"{files} would be replaced, about {size} written"
+    before, after = share_text(forecast.marked_share_before), share_text(forecast.marked_share_after)
+    yield "marked rows", f"{before} of all rows before, {after} after"
+
+
+def _json(forecast: DeleteForecast) -> dict[str, Any]:
+    return {
+        "dryRun": True,
+        "version": forecast.version,
+        "numDeletedRows": forecast.num_deleted_rows,
+        "numFiles": forecast.num_files,
+        "sizeInBytes": forecast.size_in_bytes,
+        "numScannedFiles": forecast.num_scanned_files,
+        "numScannedBytes": forecast.num_scanned_bytes,
+        "numRemovedFiles": forecast.num_removed_files,
+        "numMarkedFiles": forecast.num_marked_files,
+        "numRewrittenFiles": forecast.num_rewritten_files,
+        "numDeletionVectorBytes": forecast.num_vector_bytes,
+        "numRewrittenBytes": forecast.num_rewritten_bytes,
+        "markedShareBefore": forecast.marked_share_before,
+        "markedShareAfter": forecast.marked_share_after,
+    }
+
+
+def _print_pairs(rows: Sequence[tuple[str, str]]) -> None:
+    console = output_console()
+    table = new_table(console)
+    table.show_header = False
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(printable(value)))
+    print_table(console, table)
