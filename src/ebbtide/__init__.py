@@ -3,10 +3,13 @@
 import ebbtide
 df = ebbtide.read(spark, "/data/people")
 table = ebbtide.DeltaTable.forPath(spark, "/data/people")
+table.delete("city = 'Oslo'")
+ebbtide.sql(spark, "DELETE FROM delta.`/data/people` WHERE city = 'Oslo'")
 """
 
 from ebbtide.config import EngineConfig
 from ebbtide.errors import DeltaError
+from ebbtide.sql.door import sql
 from ebbtide.table import DeltaTable, read
 
-__all__ = ["DeltaError", "DeltaTable", "EngineConfig", "read"]
+__all__ = ["DeltaError", "DeltaTable", "EngineConfig", "read", "sql"]

@@ -25,6 +25,8 @@ class EngineConfig:
     allow_foreign_paths: bool = False
     # Vectors are packed into one file until it reaches this size.
     deletion_vector_target_bytes: int = 2 * MIB
+    # A writer that loses this many races in a row gives up with an error; it waits a little longer after each.
+    max_commit_attempts: int = 1000
 
 
 DEFAULT_CONFIG = EngineConfig()

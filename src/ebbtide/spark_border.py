@@ -14,10 +14,12 @@ from threading import Lock, Thread
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from ebbtide.errors import (
     CorruptTableError,
@@ -40,6 +42,7 @@ __all__ = [
     "escape_glob",
     "file_metadata",
     "file_path_of",
+    "frame_from_arrow",
     "fills_reader_row_index",
     "footer_shows_nan",
     "input_files",
@@ -228,7 +231,7 @@ def _restore_all(spark: SparkSession, before: Mapping[str, str | None]) -> None:
 
 def parquet_writer(frame: DataFrame, *, partition_column: str | None = None) -> DataFrameWriter:
     """A writer into a directory that does not exist yet; the path given to it is not globbed. Write settings apart."""
-    writer = frame.write.mode("errorifexists").options(**_WRITE_OPTIONS)
+    writer = frame.write.mode("error").options(**_WRITE_OPTIONS)
     return writer if partition_column is None else writer.partitionBy(partition_column)
 
 
@@ -278,9 +281,20 @@ def condition_of(error: PySparkException) -> str:
     return get() or ""
 
 
+def frame_from_arrow(spark: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
+    """A DataFrame with the rows of an Arrow table, exactly as typed.
+
+    Classic Spark 4.2 silently drops every row after an empty chunk, so chunks are combined; without a schema a
+    timestamp without a zone would become one with a zone, and an empty table is an error on Connect.
+    """
+    return (
+        spark.createDataFrame(table.combine_chunks(), schema) if table.num_rows else spark.createDataFrame([], schema)
+    )
+
+
 @contextmanager
 def asking_the_analyser() -> Iterator[None]:
-    """For questions whose answer may be an exception: classic PySpark logs each one, stack trace and all, as an error."""
+    """For questions whose answer may be an exception, which classic PySpark would log with its whole stack trace."""
     # Made by PySpark's own factory: were it first made by `logging`, PySpark's calls on it would fail.
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before = logger.disabled

@@ -7,17 +7,22 @@ The names delta-spark users know, on plain PySpark: `DeltaTable.forPath(spark, p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from ebbtide.commands.alter import add_feature_support
+from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, VectorMode, WriteOptions
+from ebbtide.commands.results import DeleteResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
 from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
 from ebbtide.scan import scan_rows
 from ebbtide.scan.conditions import prune_files
 from ebbtide.scan.counting import exact_count
+from ebbtide.session_settings import write_options
 from ebbtide.spark_border import spark_errors
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_views import detail_frame, history_frame
@@ -64,11 +69,13 @@ class DeltaTable:
         *,
         storage_options: StorageOptions | None = None,
         config: EngineConfig = DEFAULT_CONFIG,
+        alias: str | None = None,
     ) -> None:
         self._spark = spark
         self._store = store
         self._storage_options = storage_options
         self._config = config
+        self._alias = alias
         self._latest: Snapshot | None = None
 
     @classmethod
@@ -97,9 +104,89 @@ class DeltaTable:
             return not isinstance(error, RequestError)
         return True
 
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table under a name that conditions may use: `table.alias("t").delete("t.id = 5")`."""
+        options, config = self._storage_options, self._config
+        named = DeltaTable(self._spark, self._store, storage_options=options, config=config, alias=aliasName)
+        named._latest = self._latest
+        return named
+
     def toDF(self) -> DataFrame:
         """The rows of the newest version."""
-        return scan_rows(self._spark, self._snapshot(), storage_options=self._storage_options)
+        frame = scan_rows(self._spark, self._snapshot(), storage_options=self._storage_options)
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    # --- changing the table -------------------------------------------------------------------------------------------
+
+    def delete(
+        self,
+        condition: str | Column | None = None,
+        *,
+        deletion_vectors: VectorMode | None = None,
+        conflicts: Conflicts = "rebase",
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
+        user_metadata: str | None = None,
+    ) -> DeleteResult:
+        """Delete the rows for which the condition is true; all rows without one. A row where it is null stays.
+
+        A condition may read other tables in subqueries: temporary views, and Delta tables as delta.`path`.
+
+        `deletion_vectors`: "on" marks the rows where the table allows it, "off" rewrites their files, "auto" marks
+        unless most of a file would be gone; None takes the session's setting. `conflicts`: "rebase" follows a
+        concurrent writer, "abort" raises as delta-spark does. A delete with `txn_app_id` and `txn_version` lands once,
+        however often it is sent.
+        """
+        return self._delete(
+            condition,
+            write_options(
+                self._spark,
+                deletion_vectors=deletion_vectors,
+                conflicts=conflicts,
+                txn_app_id=txn_app_id,
+                txn_version=txn_version,
+                user_metadata=user_metadata,
+                storage_options=self._storage_options,
+                config=self._config,
+            ),
+        )
+
+    def delete_matching(
+        self,
+        source: DataFrame,
+        on: str | Sequence[str],
+        *,
+        deletion_vectors: VectorMode | None = None,
+        conflicts: Conflicts = "rebase",
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
+        user_metadata: str | None = None,
+    ) -> DeleteResult:
+        """Delete the rows whose `on` columns equal those of some row of `source`; nulls equal nothing."""
+        return self._delete(
+            MatchingKeys(source, (on,) if isinstance(on, str) else tuple(on)),
+            write_options(
+                self._spark,
+                deletion_vectors=deletion_vectors,
+                conflicts=conflicts,
+                txn_app_id=txn_app_id,
+                txn_version=txn_version,
+                user_metadata=user_metadata,
+                storage_options=self._storage_options,
+                config=self._config,
+            ),
+        )
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
+        options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
+        add_feature_support(self._store, featureName, options=options, hint=self._latest)
+
+    def _delete(self, condition: str | Column | MatchingKeys | None, options: WriteOptions) -> DeleteResult:
+        request = DeleteRequest(self._store, condition, self._alias, options, self._latest)
+        return DeleteCommand(self._spark, request).run()
+
+    # --- looking at the table -----------------------------------------------------------------------------------------
 
     def version(self) -> int:
         return self._snapshot().version

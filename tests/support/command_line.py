@@ -18,8 +18,9 @@ from ebbtide.cli import app
 __all__ = ["ebbtide", "json_lines", "on_terminal"]
 
 
-def ebbtide(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="ebbtide")
+def ebbtide(*arguments: object, typed: str | None = None) -> Result:
+    """`typed` is what the person at the keyboard answers."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=typed, prog_name="ebbtide")
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object, width: int = 80) -> Result:

@@ -109,12 +109,16 @@ def run(
 
 
 def _ask(snapshot: Snapshot, where: str) -> None:
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise RequestError(
             "Nobody is there to confirm the deletion: the input is no terminal. Add --yes, or --dry-run to look first."
         )
     print_note(error_console(), f"{snapshot.store.url}, version {snapshot.version}, {snapshot.num_files} files")
     typer.confirm(f"Delete the rows where {printable(where)}?", abort=True, err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 @contextmanager

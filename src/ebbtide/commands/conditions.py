@@ -24,9 +24,10 @@ from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnErr
 from ebbtide.log import Snapshot
 from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import StructType, partition_fields, physical_name
-from ebbtide.pruning import nondeterministic_functions, partition_only_conjuncts
+from ebbtide.pruning import is_partition_only, nondeterministic_functions, partition_only_conjuncts
 from ebbtide.scan.columns import spark_type
 from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot
+from ebbtide.transaction import ReadPredicate
 
 __all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher"]
 
@@ -52,8 +53,8 @@ class Matcher(Protocol):
     def candidates(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
         """The live files that can hold a matching row."""
 
-    def read_predicate(self, snapshot: Snapshot) -> str | None:
-        """What was read, as SQL over partition columns; None: any file could have mattered."""
+    def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
+        """What was read, for the judgement of concurrent writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,17 @@ class BoundCondition:
             return _files_by_values(spark, snapshot, self)
         return prune_snapshot(spark, snapshot, self.text, alias=self.alias).files
 
-    def read_predicate(self, snapshot: Snapshot) -> str | None:
+    def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
         if self.text is None:
-            return None
-        parts = partition_only_conjuncts(
-            self.text, snapshot.schema, snapshot.metadata.partition_columns, alias=self.alias
+            return ReadPredicate()
+        columns = snapshot.metadata.partition_columns
+        parts = partition_only_conjuncts(self.text, snapshot.schema, columns, alias=self.alias)
+        return ReadPredicate(
+            partition_condition=" AND ".join(f"({part})" for part in parts) or None,
+            alias=self.alias,
+            case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+            session_timezone=spark.conf.get("spark.sql.session.timeZone"),
         )
-        return " AND ".join(f"({part})" for part in parts) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +120,9 @@ class KeyMatcher:
         del spark
         return snapshot.files
 
-    def read_predicate(self, snapshot: Snapshot) -> str | None:
-        del snapshot
-        return None
+    def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
+        del spark, snapshot
+        return ReadPredicate()
 
 
 def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Matcher | None:
@@ -126,7 +131,7 @@ def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest
         return None
     if isinstance(request.condition, MatchingKeys):
         return bind_keys(snapshot, request.condition)
-    return bind_condition(spark, snapshot, request.condition, alias=request.alias)
+    return bind_condition(spark, snapshot, request.condition, alias=request.alias, shown=request.shown)
 
 
 def bind_keys(snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
@@ -149,7 +154,12 @@ def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str) 
 
 
 def bind_condition(
-    spark: SparkSession, snapshot: Snapshot, condition: str | Column, *, alias: str | None = None
+    spark: SparkSession,
+    snapshot: Snapshot,
+    condition: str | Column,
+    *,
+    alias: str | None = None,
+    shown: str | None = None,
 ) -> BoundCondition:
     """Judge the condition against the table's columns: InvalidPredicateError or UnknownColumnError if it is no good."""
     if not isinstance(condition, str | Column):
@@ -159,11 +169,11 @@ def bind_condition(
             "The condition is empty. Leave it out to mean every row, or write one like 'id = 5'."
         )
     column = F.expr(condition) if isinstance(condition, str) else condition
-    shown = condition if isinstance(condition, str) else _shown(condition)
+    shown = shown or (condition if isinstance(condition, str) else _shown(condition))
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
     has_subquery = _SUBQUERY.search(shown) is not None
-    with border.spark_errors(f"reading the condition {shown!r}"):
+    with border.spark_errors(f"reading the condition {shown!r}"), border.asking_the_analyser():
         _check(spark, named, column, shown, has_subquery=has_subquery)
     text = condition if isinstance(condition, str) else condition_text(named, condition)
     return BoundCondition(
@@ -171,7 +181,7 @@ def bind_condition(
         text=None if has_subquery else text,
         shown=shown,
         alias=alias,
-        is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, alias),
+        is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, text, alias),
     )
 
 
@@ -201,10 +211,19 @@ def _refuse_random(shown: str, what: str) -> None:
     )
 
 
-def _is_partition_only(spark: SparkSession, snapshot: Snapshot, column: Column, alias: str | None) -> bool:
+def _is_partition_only(
+    spark: SparkSession, snapshot: Snapshot, column: Column, text: str | None, alias: str | None
+) -> bool:
+    partition_columns = snapshot.metadata.partition_columns
+    if text is not None:
+        return is_partition_only(text, snapshot.schema, partition_columns, alias=alias) is True
+    if not partition_columns:
+        return False
     frame = _values_frame(spark, snapshot, snapshot.files.slice(0, 0))
     try:
-        assert (frame.alias(alias) if alias else frame).where(column).schema is not None
+        # What resolves where there is nothing but partition columns speaks of nothing else.
+        with border.asking_the_analyser():
+            assert (frame.alias(alias) if alias else frame).where(column).schema is not None
     except PySparkException:
         return False
     return True
@@ -232,10 +251,8 @@ def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> D
         columns[field.name] = to_arrow(texts, field.type, column=field.name)
     ordinal = border.name_not_in(snapshot.schema.names, "__ebbtide_ordinal")
     columns[ordinal] = pa.array(range(len(values)), pa.int64())
-    if not values:
-        spark_fields = [T.StructField(f.name, spark_type(StructType((f,))).fields[0].dataType) for f in fields]
-        return spark.createDataFrame([], T.StructType([*spark_fields, T.StructField(ordinal, T.LongType())]))
-    return spark.createDataFrame(pa.table(columns))
+    schema = T.StructType([*spark_type(StructType(tuple(fields))).fields, T.StructField(ordinal, T.LongType())])
+    return border.frame_from_arrow(spark, pa.table(columns), schema)
 
 
 def _shown(column: Column) -> str:

@@ -7,7 +7,7 @@ is read at the door and stands in the request; below it nobody looks at `spark.c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -58,13 +58,18 @@ class MatchingKeys:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """Delete the rows that `condition` chooses; all rows when it is None. `alias` is a name for the table in it."""
+    """Delete the rows that `condition` chooses; all rows when it is None. `alias` is a name for the table in it.
+
+    `shown` is what the commit records where that is not the condition itself: the user's words, before tables in
+    subqueries were replaced by views.
+    """
 
     store: ObjectStore
     condition: str | Column | MatchingKeys | None
     alias: str | None = None
-    options: WriteOptions = WriteOptions()
+    options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
+    shown: str | None = None
 
 
 def _one_of(name: str, value: str, choices: Sequence[str]) -> None:

@@ -61,6 +61,11 @@ class Checkpoint:
     _json: CommitScan | None
     _store: ObjectStore
 
+    @property
+    def sidecar_paths(self) -> tuple[str, ...]:
+        """The sidecar files that this checkpoint names, as paths below the table root."""
+        return tuple(sidecar.path for sidecar in self._sidecars)
+
     def live_files(self) -> list[pa.RecordBatch]:
         """Rows of `LIVE_FILES_SCHEMA`."""
         batches = [] if self._json is None else list(self._json.file_actions()[0].batches)

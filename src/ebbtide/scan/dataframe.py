@@ -177,7 +177,7 @@ class _Scan:
         keys = self._file_keys(raw, files, hashes)
         blocks = block_table(marks, keys.prefixes, key=self.marks_key_name, words=self.words_name)
         keyed = raw.withColumns({**helpers, self.key_name: blocks.key(keys, helpers[self.row_name])})
-        side = F.broadcast(self.spark.createDataFrame(blocks.table))
+        side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))
         match = F.col(self.key_name) == F.col(self.marks_key_name)
         marked = blocks.is_marked(F.col(self.words_name), F.col(self.row_name))
         if files[0].keeps_marked:
@@ -188,9 +188,8 @@ class _Scan:
         # The log's timestamps without a zone are UTC.
         values = value_table(files, self.columns.partition_fields, "UTC")
         keyed = values.append_column(self.values_key_name, pa.array(hashes, pa.int64()))
-        # Left to itself, Spark takes Arrow's timestamps without a zone for instants.
         schema = T.StructType(
             [*self.columns.partition_schema().fields, T.StructField(self.values_key_name, T.LongType())]
         )
-        table = F.broadcast(self.spark.createDataFrame(keyed, schema))
+        table = F.broadcast(border.frame_from_arrow(self.spark, keyed, schema))
         return frame.join(table, F.col(self.file_name) == F.col(self.values_key_name))

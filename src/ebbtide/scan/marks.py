@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import xxhash
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
@@ -78,6 +79,11 @@ class BlockTable:
     table: pa.Table
     rows_shift: int
 
+    @property
+    def spark_schema(self) -> T.StructType:
+        key, words = self.table.schema.names
+        return T.StructType([T.StructField(key, T.LongType()), T.StructField(words, T.ArrayType(T.LongType()))])
+
     def key(self, keys: FileKeys, row_index: Column) -> Column:
         return keys.expression.bitwiseOR(F.shiftright(row_index, self.rows_shift))
 
@@ -104,7 +110,7 @@ def block_table(
         for rows, prefix in zip(marks, prefixes, strict=True)
         for columns in blocks_of(rows, prefix)
     ]
-    return BlockTable(pa.Table.from_batches(batches, schema).combine_chunks(), 16 if wide else 6)
+    return BlockTable(pa.Table.from_batches(batches, schema), 16 if wide else 6)
 
 
 def _wide_blocks(rows: RowIndexSet, prefix: int) -> Iterator[list[pa.Array]]:

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from ebbtide.storage.failures import PutOutcomeUnknownError
 
-__all__ = ["checksum_sidecar", "create_file", "replace_file"]
+__all__ = ["NO_HARD_LINKS", "checksum_sidecar", "create_file", "make_directories", "replace_file", "sync_directory"]
 
 logger = logging.getLogger(__name__)
 
 # FAT, some FUSE and some network file systems have no hard links, and say so with one of these.
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 # A file system that cannot sync a directory answers so; there is nothing more a caller could do about it.
 _CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -34,7 +34,7 @@ def create_file(target: Path, data: bytes) -> None:
 
     `PutOutcomeUnknownError`: the file is there, but it may not survive a power cut.
     """
-    _make_directories(target.parent)
+    make_directories(target.parent)
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     temporary = _write_temporary(target, data)
@@ -49,7 +49,7 @@ def create_file(target: Path, data: bytes) -> None:
 
 def replace_file(target: Path, data: bytes) -> None:
     """Create or replace `target` whole."""
-    _make_directories(target.parent)
+    make_directories(target.parent)
     temporary = _write_temporary(target, data)
     try:
         # Before the replace: a checksum of the old bytes would make Hadoop refuse the new ones.
@@ -74,7 +74,7 @@ def _publish(temporary: Path, target: Path, data: bytes) -> None:
         if temporary.stat().st_nlink < 2:
             raise
     except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
+        if error.errno not in NO_HARD_LINKS:
             raise
         logger.warning(
             "%s has no hard links: readers may see a file while it is being written, and a crash can leave part of it.",
@@ -122,7 +122,7 @@ def _write_and_sync(descriptor: int, data: bytes) -> None:
 
 def _sync_published(target: Path) -> None:
     try:
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
     except OSError as error:
         raise PutOutcomeUnknownError(
             f"{target} was written, but its directory could not be synced to disk: {error.strerror}. "
@@ -130,7 +130,7 @@ def _sync_published(target: Path) -> None:
         ) from error
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -141,7 +141,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _make_directories(directory: Path) -> None:
+def make_directories(directory: Path) -> None:
     """Create what is missing of `directory`, each level synced into the one above it."""
     missing = []
     while not directory.is_dir():
@@ -154,4 +154,4 @@ def _make_directories(directory: Path) -> None:
             # Another writer made it meanwhile, which is fine; or a file is in the way, and "exists" would mislead.
             if not level.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(level)) from error
-        _sync_directory(level.parent)
+        sync_directory(level.parent)

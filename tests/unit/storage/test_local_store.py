@@ -115,7 +115,7 @@ def test_a_disk_that_fails_leaves_neither_file_nor_temporary(store, root, monkey
 @pytest.mark.parametrize("operation", ["put", "put_if_absent"])
 def test_a_directory_that_cannot_be_synced_leaves_the_outcome_unknown(store, root, monkeypatch, operation):
     store.put_if_absent("a/other", b"")
-    monkeypatch.setattr(durable, "_sync_directory", fail(errno.EIO))
+    monkeypatch.setattr(durable, "sync_directory", fail(errno.EIO))
     with pytest.raises(PutOutcomeUnknownError, match="could not be synced"):
         getattr(store, operation)("a/x", b"bytes")
     assert every_name(root) == ["a/other", "a/x"]

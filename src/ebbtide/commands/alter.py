@@ -1,0 +1,332 @@
+"""How do a table's properties and features change?
+
+`ALTER TABLE ... SET TBLPROPERTIES` and its kin. A property that needs a table feature brings it along in the same
+commit, so a table never promises what its protocol does not say; what the older protocol implied becomes explicit. The
+log alone is read and written: no Spark.
+
+This module says what a caller may set. Which features that takes, and whether the result holds together, is
+`ebbtide.transaction`'s to say. See "Table Features" in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import RequestError, UnsupportedFeatureError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import Action, Metadata, Protocol
+from ebbtide.protocol.features import FEATURES, ensure_writable, is_feature_supported
+from ebbtide.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
+from ebbtide.storage import ObjectStore
+from ebbtide.transaction import Lost, Operation, Rebased, Transaction
+from ebbtide.transaction.table_changes import property_changes
+
+__all__ = ["AlterResult", "add_feature_support", "set_properties", "unset_properties"]
+
+_CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+_ENABLEMENT: Final = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+
+# Properties of Delta that Ebbtide does not act on, and that others may rely on.
+_KNOWN_ELSEWHERE: Final = (
+    "delta.autoOptimize",
+    "delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite",
+    "delta.castIcebergTimeType",
+    "delta.checkpointRetentionDuration",
+    "delta.dropFeatureTruncateHistory.retentionDuration",
+    "delta.enableFullRetentionRollback",
+    "delta.ignoreIcebergBucketPartition",
+    "delta.parquet.format.version",
+    "delta.sampleRetentionDuration",
+    "delta.targetFileSize",
+    "delta.tuneFileSizesForRewrites",
+)
+_SPELLINGS: Final = {
+    **{name.lower(): name for name in _KNOWN_ELSEWHERE},
+    **{declared.name.lower(): declared.name for declared in TableProperties.declared()},
+}
+# Kept by the engine itself.
+_MANAGED: Final = frozenset(
+    {
+        "delta.columnMapping.maxColumnId",
+        "delta.requireCheckpointProtectionBeforeVersion",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        *_ENABLEMENT,
+    }
+)
+# What may stay as it is but not change, and why.
+_FIXED: Final = {
+    "delta.columnMapping.mode": "the schema would have to get column ids and physical names, which Ebbtide does not "
+    "assign yet",
+    "delta.enableRowTracking": "every file would have to get row ids first, which Ebbtide does not do yet",
+    "delta.rowTrackingSuspended": "files without row ids would have to be found and completed later",
+    "delta.enableIcebergCompatV1": "Ebbtide does not write Iceberg metadata",
+    "delta.enableIcebergCompatV2": "Ebbtide does not write Iceberg metadata",
+    "delta.enableIcebergCompatV3": "Ebbtide does not write Iceberg metadata",
+    "delta.universalFormat.enabledFormats": "Ebbtide does not write the metadata of other formats",
+    "delta.enableVariantShredding": "Ebbtide writes variants unshredded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AlterResult:
+    """What an ALTER TABLE did; `version` is None when there was nothing to change."""
+
+    version: int | None
+    protocol: Protocol
+    configuration: Mapping[str, str]
+    table_url: str
+
+
+def set_properties(
+    store: ObjectStore, properties: Mapping[str, str], *, options: WriteOptions, hint: Snapshot | None = None
+) -> AlterResult:
+    """Set table properties. `delta.feature.<name> = supported` adds a feature and is not stored.
+
+    Always a commit, also when the values are those the table has: a job can wait for the version it made.
+    """
+    if not properties:
+        raise RequestError("SET TBLPROPERTIES needs at least one property.")
+    spelled = _spelled(properties)
+    operation = Operation(
+        "SET TBLPROPERTIES",
+        {"properties": orjson.dumps(spelled).decode()},
+        user_metadata=options.user_metadata,
+    )
+
+    def changes(snapshot: Snapshot) -> list[Action]:
+        return _setting(snapshot, spelled) or [snapshot.metadata]
+
+    return _commit(store, changes, operation, options, hint)
+
+
+def unset_properties(
+    store: ObjectStore,
+    keys: Iterable[str],
+    *,
+    if_exists: bool = False,
+    options: WriteOptions,
+    hint: Snapshot | None = None,
+) -> AlterResult:
+    """Take properties away, so that their defaults hold again. What they once brought to the protocol stays."""
+    spelled = [_spelling(key) for key in keys]
+    if not spelled:
+        raise RequestError("UNSET TBLPROPERTIES needs at least one property.")
+    operation = Operation(
+        "UNSET TBLPROPERTIES",
+        {"properties": orjson.dumps(spelled).decode(), "ifExists": if_exists},
+        user_metadata=options.user_metadata,
+    )
+
+    def changes(snapshot: Snapshot) -> list[Action]:
+        return _unsetting(snapshot, spelled, if_exists=if_exists) or [snapshot.metadata]
+
+    return _commit(store, changes, operation, options, hint)
+
+
+def add_feature_support(
+    store: ObjectStore, name: str, *, options: WriteOptions, hint: Snapshot | None = None
+) -> AlterResult:
+    """Let the protocol support a feature, without switching anything on. Nothing happens when it does already."""
+    feature = _feature_name(name)
+    operation = Operation(
+        "SET TBLPROPERTIES",
+        {"properties": orjson.dumps({f"{FEATURE_PREFIX}{feature}": "supported"}).decode()},
+        user_metadata=options.user_metadata,
+    )
+
+    def changes(snapshot: Snapshot) -> list[Action]:
+        return _setting(snapshot, {f"{FEATURE_PREFIX}{feature}": "supported"})
+
+    return _commit(store, changes, operation, options, hint)
+
+
+def _commit(
+    store: ObjectStore,
+    changes: Callable[[Snapshot], list[Action]],
+    operation: Operation,
+    options: WriteOptions,
+    hint: Snapshot | None,
+) -> AlterResult:
+    transaction = Transaction.begin(store, config=options.config, hint=hint)
+    snapshot = transaction.snapshot
+    ensure_writable(snapshot.protocol, snapshot.metadata)
+
+    def follow(lost: Lost, /) -> Rebased | None:
+        # Rows may have come and gone: ask again whether the properties suit the table.
+        actions = changes(lost.newest)
+        return Rebased(tuple(actions), operation) if actions else None
+
+    committed = transaction.commit(changes(snapshot), operation, rebase=follow)
+    after = committed.snapshot
+    version = committed.version if committed.is_new_version else None
+    return AlterResult(version, after.protocol, after.metadata.configuration, store.url)
+
+
+# --- what may be set --------------------------------------------------------------------------------------------------
+
+
+def _spelled(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties under the names Delta gives them; RequestError for one that nobody may set."""
+    spelled: dict[str, str] = {}
+    for key, value in properties.items():
+        name = _spelling(key)
+        if name in spelled:
+            raise RequestError(f"The property {name} is given twice.")
+        spelled[name] = value
+    return spelled
+
+
+def _spelling(key: str) -> str:
+    lowered = key.lower()
+    if not lowered.startswith("delta."):
+        return _reserved(key)
+    if lowered.startswith(CONSTRAINT_PREFIX):
+        raise RequestError(
+            f"{key} is a CHECK constraint. Constraints are added and dropped by ALTER TABLE ... CONSTRAINT, which "
+            "Ebbtide does not have yet.",
+            error_class="DELTA_ADD_CONSTRAINTS",
+        )
+    if lowered.startswith(FEATURE_PREFIX):
+        return f"{FEATURE_PREFIX}{_feature_name(key[len(FEATURE_PREFIX) :])}"
+    if lowered in {"delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults"}:
+        raise RequestError(
+            f"{key} names protocol versions, which stand for a bundle of features. Name the feature you want instead: "
+            "'delta.feature.<name>' = 'supported'.",
+            error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        )
+    name = _SPELLINGS.get(lowered)
+    if name is None:
+        raise RequestError(
+            f"{key} is not a property of Delta. Properties of your own may have any name that does not begin with "
+            "'delta.'.",
+            error_class="DELTA_UNKNOWN_CONFIGURATION",
+        )
+    if name in _MANAGED:
+        raise RequestError(
+            f"{name} is kept by the engine and cannot be set by hand.",
+            error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        )
+    return name
+
+
+def _reserved(key: str) -> str:
+    if key.lower() in {"location", "provider", "external"}:
+        raise RequestError(
+            f"The property {key!r} is reserved: a table's place and format cannot be changed.",
+            error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        )
+    return key
+
+
+def _feature_name(name: str) -> str:
+    """The feature's own spelling; one that Ebbtide could not write afterwards is refused."""
+    feature = next((known for known in FEATURES.values() if known.name.lower() == name.strip().lower()), None)
+    if feature is None:
+        raise RequestError(
+            f"{name!r} is not a table feature that Ebbtide knows.", error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+        )
+    if not feature.writable:
+        raise UnsupportedFeatureError(
+            f"The feature {feature.name} cannot be added, since Ebbtide could not write the table afterwards: "
+            f"{feature.note}.",
+            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
+        )
+    if feature.name == "clustering":
+        raise RequestError(
+            "The feature clustering cannot be added by hand: it comes with the columns to cluster by.",
+            error_class="DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
+        )
+    return feature.name
+
+
+def _setting(snapshot: Snapshot, properties: Mapping[str, str]) -> list[Action]:
+    """The actions that set the properties, or RequestError; none when nothing would change."""
+    TableProperties.check(properties)
+    for name, reason in _FIXED.items():
+        if name in properties:
+            _refuse_change(snapshot, name, properties[name], reason)
+    comment = properties.get("comment")
+    stored = {key: value for key, value in properties.items() if key != "comment"}
+    actions = property_changes(snapshot.protocol, snapshot.metadata, set=stored, unset=_stale(snapshot, properties))
+    if comment is not None:
+        actions = _described(snapshot, actions, comment)
+    after = next((action for action in actions if isinstance(action, Metadata)), snapshot.metadata)
+    _check_retention(after, properties)
+    _check_change_feed(snapshot, after)
+    return actions
+
+
+def _unsetting(snapshot: Snapshot, keys: Sequence[str], *, if_exists: bool) -> list[Action]:
+    present = {key.lower() for key in snapshot.metadata.configuration}
+    for key in keys:
+        if key.startswith(FEATURE_PREFIX):
+            raise RequestError(f"{key} is no property of the table but a feature; DROP FEATURE takes it away.")
+        if key in _FIXED and key.lower() in present:
+            _refuse_change(snapshot, key, "", _FIXED[key])
+        if not if_exists and key != "comment" and key.lower() not in present:
+            raise RequestError(
+                f"The table at {snapshot.store.url} has no property {key}. Use UNSET TBLPROPERTIES IF EXISTS to leave "
+                "out what is not there.",
+                error_class="DELTA_UNSET_NON_EXISTENT_PROPERTY",
+            )
+    unset = [*keys, *(_ENABLEMENT if "delta.enableInCommitTimestamps" in keys else ())]
+    actions = property_changes(snapshot.protocol, snapshot.metadata, unset=unset)
+    return _described(snapshot, actions, None) if "comment" in keys else actions
+
+
+def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> None:
+    """A value that means what the table says already is no change."""
+    declared = next(declared for declared in TableProperties.declared() if declared.name == name)
+    current = snapshot.properties.raw(name)
+    before = declared.default if current is None else declared.parsed(current)
+    after = declared.default if not value else declared.parsed(value)
+    if before != after:
+        raise UnsupportedFeatureError(
+            f"{name} cannot be changed from '{before}' to '{after}': {reason}. Use an engine that can.", error_class=""
+        )
+
+
+def _stale(snapshot: Snapshot, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Notes on when in-commit timestamps began go when these end."""
+    ends = properties.get("delta.enableInCommitTimestamps", "true").strip().lower() == "false"
+    return _ENABLEMENT if ends and snapshot.properties.enable_in_commit_timestamps else ()
+
+
+def _described(snapshot: Snapshot, actions: Sequence[Action], comment: str | None) -> list[Action]:
+    metadata = next((action for action in actions if isinstance(action, Metadata)), snapshot.metadata)
+    others: list[Action] = [action for action in actions if not isinstance(action, Metadata)]
+    if metadata is snapshot.metadata and metadata.description == comment:
+        return others
+    return [*others, replace(metadata, description=comment)]
+
+
+def _check_retention(metadata: Metadata, properties: Mapping[str, str]) -> None:
+    names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+    after = TableProperties.parse(metadata.configuration)
+    if any(name in properties for name in names) and after.log_retention_ms < after.deleted_file_retention_ms:
+        raise RequestError(
+            "delta.logRetentionDuration must be at least as long as delta.deletedFileRetentionDuration: the log must "
+            "remember a removed file for as long as the file is kept."
+        )
+
+
+def _check_change_feed(snapshot: Snapshot, after: Metadata) -> None:
+    is_new = not is_feature_supported(snapshot.protocol, "changeDataFeed") or (
+        not snapshot.properties.enable_change_data_feed
+    )
+    if not is_new or not TableProperties.parse(after.configuration).enable_change_data_feed:
+        return
+    reserved = [name for name in snapshot.schema.names if name.lower() in _CHANGE_COLUMNS]
+    if reserved:
+        raise RequestError(
+            f"delta.enableChangeDataFeed cannot be set: the table has the column {reserved[0]!r}, and the change data "
+            "feed needs that name for itself. Rename the column.",
+            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
+        )

@@ -1,0 +1,32 @@
+"""How many physical rows has a file whose statistics do not say?
+
+A file with a deletion vector must state `numRecords`. Where the writer left it out, the Parquet footer knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import AddFile
+from ebbtide.protocol.statistics import num_records
+from ebbtide.scan import ScanFile
+from ebbtide.write import footer_statistics
+
+__all__ = ["with_row_counts"]
+
+
+def with_row_counts(
+    snapshot: Snapshot,
+    matched: Iterable[tuple[ScanFile, RowIndexSet]],
+    add_of_path: dict[str, AddFile],
+) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+    """The same pairs with complete statistics; each file's add is noted in `add_of_path` as it passes."""
+    for file, rows in matched:
+        counted = file
+        if num_records(file.add.stats) is None:
+            counted = replace(file, add=replace(file.add, stats=footer_statistics(snapshot, file.add)))
+        add_of_path[file.spark_path] = counted.add
+        yield counted, rows

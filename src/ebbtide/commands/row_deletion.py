@@ -1,0 +1,272 @@
+"""How are single rows deleted from files, and how does that follow a concurrent writer?
+
+Candidates are scanned for matches once. Matches are marked in deletion vectors, or their files are rewritten, as the
+table and the request say. When another writer won the race, only what that writer changed is looked at again:
+
+- files unchanged: what we did stands;
+- a vector that only grew: ours is united with it on the driver, and a row both deleted counts for the winner;
+- files added, or a vector that shrank (a restore): these are scanned, and only these;
+- a file that we rewrote was changed: our new files hold rows of its old state, so everything is done again.
+
+The result is what the deletion would have been had it started after the winner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from ebbtide.commands.conditions import Matcher
+from ebbtide.commands.counters import elapsed_ms, now_ms, partition_count, skipping_metrics
+from ebbtide.commands.requests import VectorMode, WriteOptions
+from ebbtide.commands.results import DeleteMetrics
+from ebbtide.commands.rewriting import rewrite_without
+from ebbtide.commands.row_counts import with_row_counts
+from ebbtide.commands.touched_files import (
+    TouchedActions,
+    TouchedFileWithDV,
+    find_files_with_matching_rows,
+    matched_row_sets,
+    process_unmodified_data,
+    store_matched_rows,
+)
+from ebbtide.deletion_vectors import RowIndexSet, load
+from ebbtide.errors import InternalError
+from ebbtide.log import Snapshot, add_files
+from ebbtide.protocol.actions import Action, AddFile
+from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.protocol.features import deletion_vectors_writable
+from ebbtide.protocol.statistics import num_records, only_num_records
+from ebbtide.scan import ScanFile, resolve_files
+from ebbtide.transaction import FileChanges, Lost
+from ebbtide.write import WrittenFiles
+
+__all__ = ["RowDeletion", "ends_mostly_deleted", "vector_mode"]
+
+Matched = Sequence[tuple[ScanFile, RowIndexSet]]
+
+# With `auto`, a file of which more than this share would be marked is rewritten instead.
+_MOSTLY_DELETED = 0.5
+
+
+def vector_mode(snapshot: Snapshot, wanted: VectorMode) -> VectorMode:
+    """How rows of this table are deleted: as wanted, if the table allows vectors at all."""
+    if wanted == "off" or not deletion_vectors_writable(snapshot.protocol, snapshot.metadata):
+        return "off"
+    if wanted == "auto" and snapshot.properties.enable_change_data_feed:
+        # One commit either writes its change data or leaves all of it to be inferred; a mixture would lose changes.
+        return "on"
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Files that were replaced by new ones."""
+
+    matched: Matched
+    written: WrittenFiles
+
+    @property
+    def inputs(self) -> list[AddFile]:
+        return [file.add for file, _ in self.matched]
+
+
+@dataclass(slots=True)
+class RowDeletion:
+    """The work of one deletion on one snapshot; `follow` moves it to a newer one."""
+
+    spark: SparkSession
+    matcher: Matcher
+    options: WriteOptions
+    snapshot: Snapshot
+    candidates: pa.Table
+    touched: list[TouchedFileWithDV] = field(default_factory=list)
+    rewrites: list[_Rewrite] = field(default_factory=list)
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+
+    @classmethod
+    def perform(
+        cls, spark: SparkSession, matcher: Matcher, options: WriteOptions, snapshot: Snapshot, candidates: pa.Table
+    ) -> RowDeletion:
+        """Find the matching rows of the candidates and write what marks or replaces them."""
+        work = cls(spark, matcher, options, snapshot, candidates)
+        work.delete_from(candidates)
+        return work
+
+    @property
+    def mode(self) -> VectorMode:
+        return vector_mode(self.snapshot, self.options.deletion_vectors)
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+
+    def actions(self) -> tuple[Action, ...]:
+        now = now_ms()
+        actions: list[Action] = list(self._marked().actions)
+        for rewrite in self.rewrites:
+            actions += [replace(add.remove(now), stats=only_num_records(add.stats)) for add in rewrite.inputs]
+            actions += [*rewrite.written.adds, *rewrite.written.changes]
+        return tuple(actions)
+
+    def metrics(self) -> DeleteMetrics:
+        marked = self._marked()
+        removed = [add for rewrite in self.rewrites for add in rewrite.inputs]
+        written = [rewrite.written for rewrite in self.rewrites]
+        adds = [add for files in written for add in files.adds]
+        changes = [change for files in written for change in files.changes]
+        rewritten_away = sum(len(rows) for rewrite in self.rewrites for _, rows in rewrite.matched)
+        copied = sum(files.num_rows for files in written)
+        return replace(
+            skipping_metrics(self.snapshot, list(add_files(self.candidates))),
+            num_deleted_rows=marked.num_modified_rows + rewritten_away,
+            num_removed_files=marked.num_removed_files + len(removed),
+            num_removed_bytes=sum(add.size for add in removed),
+            num_added_files=len(adds),
+            num_added_bytes=sum(add.size for add in adds),
+            num_added_change_files=len(changes),
+            change_file_bytes=sum(change.size for change in changes),
+            num_copied_rows=copied,
+            num_touched_rows=copied + rewritten_away if removed else 0,
+            num_deletion_vectors_added=marked.num_deletion_vectors_added,
+            num_deletion_vectors_removed=marked.num_deletion_vectors_removed
+            + sum(1 for add in removed if add.deletion_vector is not None),
+            num_deletion_vectors_updated=marked.num_deletion_vectors_updated,
+            num_partitions_removed_from=partition_count(self.snapshot, removed),
+            num_partitions_added_to=partition_count(self.snapshot, adds),
+            scan_time_ms=self.scan_time_ms if self.rewrites else 0,
+            rewrite_time_ms=self.rewrite_time_ms,
+        )
+
+    def _marked(self) -> TouchedActions:
+        return process_unmodified_data(self.touched, timestamp_ms=now_ms())
+
+    # --- deleting -----------------------------------------------------------------------------------------------------
+
+    def delete_from(self, candidates: pa.Table) -> None:
+        """Find the matching rows of these files of the snapshot and write what marks or replaces them."""
+        files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
+        started = time.monotonic()
+        matched = matched_row_sets(self.spark, self.snapshot, files, self.matcher.matching)
+        if self.mode == "on":
+            # A stream: the driver holds the bitmaps of one file of vectors at a time.
+            self._mark(matched)
+            return
+        pairs = list(matched)
+        self.scan_time_ms += elapsed_ms(started)
+        rewritten = [self.mode == "off" or ends_mostly_deleted(*pair) for pair in pairs]
+        self._mark(pair for pair, is_rewritten in zip(pairs, rewritten, strict=True) if not is_rewritten)
+        self._rewrite([pair for pair, is_rewritten in zip(pairs, rewritten, strict=True) if is_rewritten])
+
+    def _mark(self, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> None:
+        add_of_path: dict[str, AddFile] = {}
+        counted = with_row_counts(self.snapshot, matched, add_of_path)
+        results = store_matched_rows(self.snapshot, counted, config=self.options.config)
+        self.touched += find_files_with_matching_rows(add_of_path, results)
+
+    def _rewrite(self, matched: Matched) -> None:
+        if not matched:
+            return
+        started = time.monotonic()
+        self.rewrites.append(_Rewrite(matched, rewrite_without(self.spark, self.snapshot, matched)))
+        self.rewrite_time_ms += elapsed_ms(started)
+
+    # --- following a winner -------------------------------------------------------------------------------------------
+
+    def follow(self, lost: Lost) -> RowDeletion:
+        """This deletion on top of the winners."""
+        newest = lost.newest
+        candidates = self.matcher.candidates(self.spark, newest)
+        changes = lost.changes()
+        rewritten = pa.table({"path": [add.path for rewrite in self.rewrites for add in rewrite.inputs]})
+        if self.mode != vector_mode(newest, self.options.deletion_vectors) or (
+            changes.unchanged(rewritten).num_rows != rewritten.num_rows
+        ):
+            return RowDeletion.perform(self.spark, self.matcher, self.options, newest, candidates)
+        moved = replace(self, snapshot=newest, candidates=candidates, touched=[])
+        moved.rewrites = list(self.rewrites)
+        grown, shrunk = self._sorted_by_growth(lost, changes)
+        moved.keep_or_unite(self.touched, changes, grown)
+        again = pa.concat_tables([changes.added, shrunk])
+        moved.delete_from(_among(again, candidates))
+        return moved
+
+    def _sorted_by_growth(self, lost: Lost, changes: FileChanges) -> tuple[dict[str, AddFile], pa.Table]:
+        """Files whose vector changed: those that only lost rows, and those in which rows came back."""
+        before = {add.path: add for add in lost.read.add_files(_of_paths(lost.read.files, changes.vector_changed))}
+        grown: dict[str, AddFile] = {}
+        shrunk = []
+        for now in add_files(changes.vector_changed):
+            old = before.get(now.path)
+            if old is not None and self._rows_of(old).issubset(self._rows_of(now)):
+                grown[now.path] = now
+            else:
+                shrunk.append(now.path)
+        return grown, changes.vector_changed.filter(
+            pc.is_in(changes.vector_changed["path"], value_set=pa.array(shrunk, pa.string()))
+        )
+
+    def keep_or_unite(
+        self, touched: Sequence[TouchedFileWithDV], changes: FileChanges, grown: dict[str, AddFile]
+    ) -> None:
+        """Take over what was marked before the race was lost, as far as it still holds."""
+        restated = {add.path: add for add in add_files(changes.restated)}
+        paths = pa.table({"path": pa.array([file.file_log_entry.path for file in touched], pa.string())})
+        unchanged = set(changes.unchanged(paths)["path"].to_pylist())
+        united: list[tuple[ScanFile, RowIndexSet]] = []
+        for file in touched:
+            path = file.file_log_entry.path
+            if path in unchanged:
+                self.touched.append(file)
+            elif path in restated:
+                self.touched.append(replace(file, file_log_entry=restated[path]))
+            elif path in grown:
+                united += self._rows_still_ours(file, grown[path])
+        self._mark(united)
+
+    def _rows_still_ours(self, file: TouchedFileWithDV, now: AddFile) -> list[tuple[ScanFile, RowIndexSet]]:
+        """The rows that we mark and the winner does not, in the file as the winner left it."""
+        old, winners = self._rows_of(file.file_log_entry), self._rows_of(now)
+        if file.new_deletion_vector is not None:
+            ours = self._load(file.new_deletion_vector, file.file_log_entry) - old
+        else:
+            physical = num_records(file.file_log_entry.stats)
+            if physical is None:
+                raise InternalError(f"'{file.input_file_path}' was deleted whole without a known row count.")
+            ours = RowIndexSet.from_range(0, physical) - old
+        left = ours - winners
+        scanned = ScanFile(now, file.input_file_path, None, winners or None, size_is_checked=False)
+        return [(scanned, left)] if left else []
+
+    def _rows_of(self, add: AddFile) -> RowIndexSet:
+        return RowIndexSet() if add.deletion_vector is None else self._load(add.deletion_vector, add)
+
+    def _load(self, descriptor: DeletionVectorDescriptor, add: AddFile) -> RowIndexSet:
+        return load(
+            self.snapshot.store,
+            self.snapshot.store.url,
+            descriptor,
+            num_records=num_records(add.stats),
+            config=self.options.config,
+            storage_options=self.options.storage_options,
+        )
+
+
+def ends_mostly_deleted(file: ScanFile, rows: RowIndexSet) -> bool:
+    """Whether more than half of the file's rows, but not all, would be marked once `rows` are."""
+    physical = num_records(file.add.stats)
+    already = file.add.deletion_vector.cardinality if file.add.deletion_vector is not None else 0
+    gone = already + len(rows)
+    return physical is not None and physical > gone > _MOSTLY_DELETED * physical
+
+
+def _of_paths(files: pa.Table, wanted: pa.Table) -> pa.Table:
+    return files.filter(pc.is_in(files["path"], value_set=wanted["path"].combine_chunks()))
+
+
+def _among(files: pa.Table, candidates: pa.Table) -> pa.Table:
+    return _of_paths(files, candidates)

@@ -1,0 +1,176 @@
+"""Which files of the log may be deleted, and when?
+
+History older than the table's retention goes, but only below a checkpoint that was read just now and found whole: every
+version from that checkpoint on stays readable, by version and by time. The rules are those of "Metadata Cleanup" in
+PROTOCOL.md, read strictly:
+
+- the newest commit that is not younger than the cutoff (midnight UTC) stays, and everything after it;
+- the boundary is the newest checkpoint at or below that commit; it stays, and so does its commit;
+- a boundary whose commit time leans on older commits is no boundary, because time travel would answer differently;
+- with checkpoint protection, all protected versions go at once or none;
+- a sidecar goes when no checkpoint that stays names it and it is too old to belong to one in the making.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from ebbtide.config import EngineConfig
+from ebbtide.errors import CorruptTableError, ObjectNotFoundError
+from ebbtide.log.checkpoint import open_checkpoint
+from ebbtide.log.commit_times import file_times, in_commit_times, read_commit_info
+from ebbtide.log.listing import CheckpointFiles, LogListing, last_checkpoint_version, list_log
+from ebbtide.log.prefetch import prefetched
+from ebbtide.log.replay import LiveFiles
+from ebbtide.log.snapshot import Snapshot
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.protocol.json_fields import INT64_MAX
+from ebbtide.protocol.log_names import (
+    LOG_DIRECTORY,
+    SIDECAR_DIRECTORY,
+    CheckpointName,
+    CommitName,
+    CompactedName,
+    LogName,
+    V2CheckpointName,
+    parse_log_name,
+)
+from ebbtide.storage.store import ObjectMeta, ObjectStore
+
+__all__ = ["clean_up_log"]
+
+_DAY_MS: Final = 86_400_000
+# Each try reads a whole checkpoint, and a table full of broken ones can wait for the next cleanup.
+_MAX_TRIES: Final = 3
+
+
+def clean_up_log(snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None = None) -> tuple[str, ...]:
+    """Delete expired log files; the paths that were deleted, none when there is nothing to do or it is not allowed.
+
+    UnsupportedFeatureError when the table has a feature whose writer rules Ebbtide does not know.
+    """
+    properties = snapshot.properties
+    if not properties.enable_expired_log_cleanup:
+        return ()
+    ensure_writable(snapshot.protocol, snapshot.metadata)
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    cutoff_ms = _midnight(now_ms - properties.log_retention_ms)
+    if not _has_expired(snapshot.store, cutoff_ms):
+        return ()
+    boundary = _boundary(snapshot, cutoff_ms, config)
+    if boundary is None or boundary < properties.require_checkpoint_protection_before_version:
+        return ()
+    expired = [(name, meta.path) for name, meta in _log_files(snapshot.store) if _is_below(name, boundary)]
+    _delete(snapshot.store, expired)
+    deleted = [path for _, path in expired]
+    if any(isinstance(name, (CheckpointName, V2CheckpointName)) for name, _ in expired):
+        deleted += _delete_sidecars(snapshot.store, min(cutoff_ms, _midnight(now_ms - _DAY_MS)), config)
+    return tuple(deleted)
+
+
+def _midnight(timestamp_ms: int) -> int:
+    return timestamp_ms // _DAY_MS * _DAY_MS
+
+
+def _log_files(store: ObjectStore) -> Iterator[tuple[LogName, ObjectMeta]]:
+    for meta in store.list_directory(LOG_DIRECTORY):
+        name = parse_log_name(meta.path.rpartition("/")[2])
+        if name is not None:
+            yield name, meta
+
+
+def _has_expired(store: ObjectStore, cutoff_ms: int) -> bool:
+    """Whether the oldest file of the log is old enough; spares most commits the rest of the listing."""
+    first = next(_log_files(store), None)
+    return first is not None and first[1].last_modified_ms <= cutoff_ms
+
+
+def _is_below(name: LogName, boundary: int) -> bool:
+    if isinstance(name, CompactedName):
+        # One that begins at the boundary restates it and replaces nothing that comes after.
+        return name.version <= boundary
+    return name.version < boundary
+
+
+def _boundary(snapshot: Snapshot, cutoff_ms: int, config: EngineConfig) -> int | None:
+    """The version of the checkpoint below which everything may go; None when there is none."""
+    store = snapshot.store
+    listing = list_log(store)
+    newest = _newest_at(snapshot, listing, cutoff_ms, config)
+    hint = last_checkpoint_version(store)
+    # Readers go where the hint points, so what it points at must stay.
+    if newest is None or hint is None:
+        return None
+    usable = [
+        files
+        for files in listing.checkpoints
+        if files.version <= min(newest, hint) and _keeps_its_time(snapshot, listing, files.version)
+    ]
+    return next((files.version for files in usable[:_MAX_TRIES] if _is_whole(store, files, config)), None)
+
+
+def _newest_at(snapshot: Snapshot, listing: LogListing, cutoff_ms: int, config: EngineConfig) -> int | None:
+    """The newest commit that is not younger than the cutoff, by its file's time and by its own word."""
+    by_file = file_times(listing.commits)
+    versions = sorted(by_file)
+    versions = versions[: bisect_right(versions, cutoff_ms, key=by_file.__getitem__)]
+    times = in_commit_times(snapshot.protocol, snapshot.metadata)
+    if times is not None:
+
+        def time_of(version: int) -> int:
+            if version < times.first_version:
+                return by_file[version]
+            info = read_commit_info(snapshot.store, listing.commits[version], config)
+            timestamp = None if info is None else info.in_commit_timestamp
+            return INT64_MAX if timestamp is None else timestamp
+
+        versions = versions[: bisect_right(versions, cutoff_ms, key=time_of)]
+    return versions[-1] if versions else None
+
+
+def _keeps_its_time(snapshot: Snapshot, listing: LogListing, version: int) -> bool:
+    """Whether the version's commit is there and its time is its own, not moved forward by an older commit."""
+    commit = listing.commits.get(version)
+    if commit is None:
+        return False
+    times = in_commit_times(snapshot.protocol, snapshot.metadata)
+    if times is not None and version >= times.first_version:
+        return True
+    return file_times(listing.commits)[version] == commit.last_modified_ms
+
+
+def _is_whole(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) -> bool:
+    try:
+        checkpoint = open_checkpoint(store, files, config)
+        LiveFiles.of_checkpoint(checkpoint.live_files(), store.url)
+        checkpoint.tombstones()
+    except (CorruptTableError, ObjectNotFoundError):
+        return False
+    return checkpoint.protocol is not None and checkpoint.metadata is not None
+
+
+def _delete(store: ObjectStore, expired: list[tuple[LogName, str]]) -> None:
+    # The oldest commit goes first and alone: while it exists the log counts as complete from there on.
+    first = next((path for name, path in expired if isinstance(name, CommitName)), None)
+    if first is not None:
+        store.delete(first)
+    for _ in prefetched(store.delete, [path for _, path in expired if path != first]):
+        pass
+
+
+def _delete_sidecars(store: ObjectStore, oldest_kept_ms: int, config: EngineConfig) -> list[str]:
+    candidates = [
+        meta.path for meta in store.list_directory(SIDECAR_DIRECTORY) if meta.last_modified_ms < oldest_kept_ms
+    ]
+    if not candidates:
+        return []
+    # A checkpoint that cannot be read may name any of them: its error ends the cleanup here.
+    checkpoints = [open_checkpoint(store, files, config) for files in list_log(store).checkpoints]
+    named = {path for checkpoint in checkpoints for path in checkpoint.sidecar_paths}
+    unnamed = [path for path in candidates if path not in named]
+    for _ in prefetched(store.delete, unnamed):
+        pass
+    return unnamed

@@ -1,0 +1,170 @@
+"""How does the JSON text of statistics become typed columns of a checkpoint?
+
+The inverse of `parsed_stats`. Arrow's JSON reader takes ordinary text, thousands of files at once. It refuses a batch
+in which anything is unusual (a bound of another type, a number out of range, broken JSON); such a batch is read text by
+text, and whatever does not fit its column becomes null. An absent bound is an unknown bound, which never prunes a file
+wrongly; that is also why NaN and the infinities, which Delta writes as strings, become null.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from ebbtide.errors import CorruptTableError
+from ebbtide.protocol.partition_values import parse_partition_value
+from ebbtide.protocol.schema import PrimitiveType
+
+__all__ = ["typed_stats"]
+
+# What is unusual in one file slows down this many, and no more.
+_ROWS_AT_A_TIME: Final = 8192
+# A single text longer than this goes the slow way.
+_BLOCK_BYTES: Final = 8 * 1024 * 1024
+# One object on one line: Arrow's reader would take two for two rows, and a blank line for none.
+_ONE_LINE: Final = r"^\{[^\n\r\x00]*\}$"
+# An unescaped quote never stands after a colon inside a JSON string, so this finds whole values only.
+_NOT_A_NUMBER: Final = r':\s*"(NaN|[+-]?Infinity)"'
+_ZONE = re.compile(r"(Z|UTC|[+-][0-9]{2}:?[0-9]{2})$", re.ASCII)
+_EXACT: Final = Context(prec=120)
+
+
+def typed_stats(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
+    """One struct of `type` for each text; null where there is no text or it is not a JSON object."""
+    parts = [_typed_part(stats.slice(start, _ROWS_AT_A_TIME), type) for start in range(0, len(stats), _ROWS_AT_A_TIME)]
+    return pa.concat_arrays(parts) if parts else pa.array([], type)
+
+
+def _typed_part(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
+    # Some writers say "none" with an empty text.
+    stats = pc.if_else(pc.equal(stats, ""), pa.scalar(None, pa.string()), stats)
+    if stats.null_count == len(stats):
+        return pa.nulls(len(stats), type)
+    raw = _read_by_arrow(stats, _raw_type(type))
+    if raw is None:
+        raw = _fitted([_object(text) for text in stats.to_pylist()], _raw_type(type))
+    return _typed(raw, type)
+
+
+def _raw_type(type: pa.DataType) -> pa.DataType:
+    """What a value of `type` is in JSON: numbers exact, floats wide, dates and timestamps as text."""
+    if pa.types.is_struct(type):
+        return pa.struct([(field.name, _raw_type(field.type)) for field in type])
+    if pa.types.is_temporal(type):
+        return pa.string()
+    return pa.float64() if pa.types.is_floating(type) else type
+
+
+def _read_by_arrow(stats: pa.StringArray, raw_type: pa.StructType) -> pa.StructArray | None:
+    """The texts read at once; None when one of them is not quite what its type says."""
+    if not pc.all(pc.match_substring_regex(stats, _ONE_LINE)).as_py():
+        return None
+    try:
+        text = pc.replace_substring_regex(pc.fill_null(stats, "{}"), _NOT_A_NUMBER, ":null")
+        lines = pc.binary_join_element_wise(text, "\n", "")
+        # The characters of a string array lie in one piece, so the lines already are the file to read.
+        data = lines.buffers()[2].slice(0, pc.sum(pc.binary_length(lines)).as_py())
+        table = pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=pj.ParseOptions(explicit_schema=pa.schema(raw_type), unexpected_field_behavior="ignore"),
+        )
+        # The reader does not count the digits of a decimal; Parquet would cut the ones that are too many.
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != len(stats):
+        return None
+    children = [table.column(field.name).combine_chunks() for field in raw_type]
+    return pa.StructArray.from_arrays(children, fields=list(raw_type), mask=stats.is_null())
+
+
+def _object(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fitted(values: Sequence[Any], raw_type: pa.DataType) -> pa.Array:
+    """Python's reading of JSON as a column; null for every value that is not of the type."""
+    if not pa.types.is_struct(raw_type):
+        return pa.array([_fitting(value, raw_type) for value in values], raw_type)
+    objects = [value if isinstance(value, dict) else None for value in values]
+    children = [
+        _fitted([None if obj is None else obj.get(field.name) for obj in objects], field.type) for field in raw_type
+    ]
+    mask = pa.array([obj is None for obj in objects], pa.bool_())
+    return pa.StructArray.from_arrays(children, fields=list(raw_type), mask=mask)
+
+
+def _fitting(value: Any, type: pa.DataType) -> Any:
+    if pa.types.is_boolean(type):
+        return value if isinstance(value, bool) else None
+    if pa.types.is_string(type):
+        return value if isinstance(value, str) and _is_encodable(value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    if pa.types.is_integer(type):
+        limit = 2 ** (type.bit_width - 1)
+        return int(value) if -limit <= value < limit and value == int(value) else None
+    if pa.types.is_decimal(type):
+        return _exact_decimal(Decimal(value), type.precision, type.scale)
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _exact_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None:
+    try:
+        exact = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    except InvalidOperation:
+        return None
+    return exact if exact == value and len(exact.as_tuple().digits) <= precision else None
+
+
+def _typed(values: pa.Array, type: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(type):
+        children = [_typed(child, field.type) for child, field in zip(values.flatten(), type, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(type), mask=values.is_null())
+    if pa.types.is_floating(type):
+        narrowed = values.cast(type, safe=False)
+        return pc.if_else(pc.is_finite(narrowed), narrowed, pa.scalar(None, type))
+    return _moments(values, type) if pa.types.is_temporal(type) else values
+
+
+def _moments(texts: pa.StringArray, type: pa.DataType) -> pa.Array:
+    try:
+        return texts.cast(type)
+    except pa.ArrowInvalid:
+        # Some text is no date or has more digits than Arrow takes; each is looked at alone.
+        return pa.array([_moment(text, type) for text in texts.to_pylist()], type)
+
+
+def _moment(text: str | None, type: pa.DataType) -> Any:
+    if text is None:
+        return None
+    name = "date" if pa.types.is_date(type) else "timestamp_ntz" if type.tz is None else "timestamp"
+    if name == "timestamp" and not _ZONE.search(text):
+        # Which zone was meant is anybody's guess, and a guess is no bound.
+        return None
+    try:
+        return parse_partition_value(text, PrimitiveType(name), column="statistics")
+    except CorruptTableError:
+        return None

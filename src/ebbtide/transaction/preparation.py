@@ -1,0 +1,135 @@
+"""What exactly would the next commit file say?
+
+`prepare` turns staged actions into the bytes of one attempt on top of one snapshot: checks first, then everything that
+depends on the version and the moment (row ids, commit versions, timestamps, provenance). It is called anew for each
+attempt with what the command staged, so nothing of a lost attempt can stick to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ebbtide.config import EngineConfig
+from ebbtide.errors import InternalError, RequestError
+from ebbtide.log import Snapshot
+from ebbtide.log.commit_times import in_commit_times
+from ebbtide.protocol.actions import Action, Metadata, SetTransaction, serialize_actions
+from ebbtide.transaction.checks import check
+from ebbtide.transaction.clock import Clock
+from ebbtide.transaction.isolation import is_blind_append, isolation_level
+from ebbtide.transaction.operation import Operation, commit_info
+from ebbtide.transaction.proposal import Proposal
+from ebbtide.transaction.reads import Reads
+from ebbtide.transaction.rebase import Lost
+from ebbtide.transaction.row_tracking import with_row_ids
+
+__all__ = ["Prepared", "Staged", "prepare"]
+
+_ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a command wants to commit."""
+
+    actions: tuple[Action, ...]
+    operation: Operation
+    set_transaction: SetTransaction | None = None
+
+    @property
+    def all_actions(self) -> tuple[Action, ...]:
+        return self.actions if self.set_transaction is None else (self.set_transaction, *self.actions)
+
+    def after(self, lost: Lost) -> Staged:
+        """The same on top of winners that are not in the way."""
+        if lost.read.properties.enable_row_tracking or not lost.newest.properties.enable_row_tracking:
+            return self
+        # Rows that were rewritten before row tracking was switched on have lost the ids they now should have had.
+        tags = {**(self.operation.tags or {}), _ROW_TRACKING_PRESERVED: "false"}
+        return replace(self, operation=replace(self.operation, tags=tags))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    version: int
+    # commitInfo first.
+    actions: tuple[Action, ...]
+    data: bytes
+
+
+def prepare(
+    staged: Staged,
+    base: Snapshot | None,
+    *,
+    reads: Reads,
+    txn_id: str,
+    table_url: str,
+    config: EngineConfig,
+    clock: Clock,
+) -> Prepared:
+    """The attempt on the version after `base`; None as base makes version 0. Refuses what must not be committed."""
+    version = 0 if base is None else base.version + 1
+    now_ms = clock.now_ms()
+    actions = tuple(_dated(action, now_ms) for action in staged.all_actions)
+    proposal = Proposal.of(actions, staged.operation, base, table_url)
+    check(proposal)
+    timestamp_ms = _in_commit_timestamp(proposal, now_ms)
+    if timestamp_ms is not None:
+        actions = _with_enablement(actions, proposal, version, timestamp_ms)
+    actions = with_row_ids(actions, proposal, version)
+    info = commit_info(
+        staged.operation,
+        timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
+        in_commit_timestamp=timestamp_ms,
+        read_version=None if base is None else base.version,
+        isolation_level=isolation_level(staged.all_actions, proposal.metadata),
+        is_blind_append=is_blind_append(staged.all_actions, reads),
+        txn_id=txn_id,
+    )
+    written: tuple[Action, ...] = (info, *actions)
+    data = serialize_actions(written)
+    _check_size(data, config)
+    return Prepared(version, written, data)
+
+
+def _dated(action: Action, now_ms: int) -> Action:
+    if isinstance(action, SetTransaction) and action.last_updated is None:
+        return replace(action, last_updated=now_ms)
+    return action
+
+
+def _in_commit_timestamp(proposal: Proposal, now_ms: int) -> int | None:
+    """The time that the commit carries itself, always later than the commit before; None when it carries none."""
+    if in_commit_times(proposal.protocol, proposal.metadata) is None:
+        return None
+    return now_ms if proposal.base is None else max(now_ms, proposal.base.timestamp_ms + 1)
+
+
+def _with_enablement(
+    actions: tuple[Action, ...], proposal: Proposal, version: int, timestamp_ms: int
+) -> tuple[Action, ...]:
+    """Notes in the metadata since when commits carry their time, if this is the commit that starts it."""
+    base = proposal.base
+    if base is None or in_commit_times(base.protocol, base.metadata) is not None:
+        return actions
+    if not any(isinstance(action, Metadata) for action in actions):
+        raise InternalError("In-commit timestamps were switched on by a protocol action alone; stage the metadata too.")
+    noted = {
+        "delta.inCommitTimestampEnablementVersion": str(version),
+        "delta.inCommitTimestampEnablementTimestamp": str(timestamp_ms),
+    }
+    return tuple(
+        replace(action, configuration={**action.configuration, **noted}) if isinstance(action, Metadata) else action
+        for action in actions
+    )
+
+
+def _check_size(data: bytes, config: EngineConfig) -> None:
+    """Refuse a commit that this engine itself would refuse to read."""
+    longest = max(map(len, data.split(b"\n"))) if len(data) > config.max_log_line_bytes else 0
+    if len(data) > config.max_commit_bytes or longest > config.max_log_line_bytes:
+        raise RequestError(
+            f"the commit would be {len(data)} bytes long, with a line of {longest}; the limits are "
+            f"{config.max_commit_bytes} and {config.max_log_line_bytes} (EngineConfig.max_commit_bytes, "
+            "max_log_line_bytes). Split the operation into several."
+        )

@@ -1,0 +1,61 @@
+"""How does a command follow a winner instead of giving up?
+
+When a race is lost, the transaction hands the command a `Lost` and gets back what to commit on top of the winners, or
+None when they have done it all. The command decides by (path, deletion vector): what did not change stands, and only
+the rest is done again, so the result is what it would have been had the command started after the winners.
+
+    def rebase(lost: Lost) -> Rebased | None:
+        changes = lost.changes()
+        ...
+
+A command that cannot follow a particular change raises a conflict itself; `lost.conflict()` is the reference's verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ebbtide.errors import DeltaConcurrentModificationException
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import Action
+from ebbtide.transaction.file_changes import FileChanges, changed_since
+from ebbtide.transaction.operation import Operation
+from ebbtide.transaction.winners import WinningCommit
+
+__all__ = ["Lost", "Rebase", "Rebased"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lost:
+    """A race that was lost. The winners are compatible with us in protocol, metadata, domains and application ids."""
+
+    # What the staged actions were made from: the snapshot read at first, or the `newest` of the last rebase.
+    read: Snapshot
+    # The table as it is now; the next attempt goes on top of it.
+    newest: Snapshot
+    # Every commit between the two, oldest first.
+    winners: tuple[WinningCommit, ...]
+    judge: Callable[[], DeltaConcurrentModificationException | None] = field(default=lambda: None, repr=False)
+
+    def changes(self) -> FileChanges:
+        """Which files the winners changed."""
+        return changed_since(self.read, self.newest, self.winners)
+
+    def conflict(self) -> DeltaConcurrentModificationException | None:
+        """What the reference would raise here; None when it would let us commit as we are."""
+        return self.judge()
+
+
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """The whole commit anew, made from `Lost.newest`."""
+
+    actions: tuple[Action, ...]
+    operation: Operation
+
+
+class Rebase(Protocol):
+    def __call__(self, lost: Lost, /) -> Rebased | None:
+        """What to commit on top of `lost.newest`; None when nothing is left to do."""

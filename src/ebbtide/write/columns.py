@@ -1,0 +1,137 @@
+"""Which columns go into the files, under which names?
+
+Rows come with the table's logical columns; files have the physical ones, with field ids where columns are mapped. The
+order in a file is: data columns, partition columns (only where the table wants them repeated), extra columns that a
+command adds (materialised row ids), the change type. Columns of type void are never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.errors import InternalError, RequestError
+from ebbtide.protocol.schema import (
+    PARQUET_FIELD_ID,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from ebbtide.write.target import WriteTarget
+
+__all__ = ["CHANGE_TYPE", "FileColumns"]
+
+CHANGE_TYPE = "_change_type"
+_RESERVED_WITH_CHANGES = frozenset({CHANGE_TYPE, "_commit_version", "_commit_timestamp"})
+_VOID = PrimitiveType("void")
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """`selected` makes a file's columns out of a frame; `table_columns` are those of them that the schema knows.
+
+    `table_columns` have physical names and stand first in the file, in that order.
+    """
+
+    selected: tuple[Column, ...]
+    names: tuple[str, ...]
+    table_columns: StructType
+
+    @classmethod
+    def of(
+        cls,
+        frame: DataFrame,
+        target: WriteTarget,
+        *,
+        change_type_column: str | None,
+        extra_columns: Mapping[str, str],
+    ) -> FileColumns:
+        pairs = _in_file_order(target)
+        _check_types(frame, [logical for logical, _ in pairs])
+        selected = [_physical_column(logical, physical) for logical, physical in pairs]
+        names = [physical.name for _, physical in pairs]
+        for frame_name, file_name in extra_columns.items():
+            selected.append(border.column(frame_name).alias(file_name))
+            names.append(file_name)
+        if change_type_column is not None:
+            _refuse_reserved(target.schema)
+            selected.append(border.column(change_type_column).cast("string").alias(CHANGE_TYPE))
+            names.append(CHANGE_TYPE)
+        return cls(tuple(selected), tuple(names), StructType(tuple(physical for _, physical in pairs)))
+
+
+def _in_file_order(target: WriteTarget) -> list[tuple[StructField, StructField]]:
+    """(logical, physical) of every table column that the files hold."""
+    pairs = [
+        (logical, physical)
+        for logical, physical in zip(target.schema.fields, target.physical_schema.fields, strict=True)
+        if logical.type != _VOID
+    ]
+    partition_names = {field.name for field in target.partition_fields}
+    data = [pair for pair in pairs if pair[0].name not in partition_names]
+    repeated = [pair for pair in pairs if pair[0].name in partition_names] if target.repeats_partition_columns else []
+    return data + repeated
+
+
+def _check_types(frame: DataFrame, fields: list[StructField]) -> None:
+    """A cast here would hide a wrong plan, and could change values; commands bring rows of the table's own types."""
+    given = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    for field in fields:
+        found = given.get(field.name.lower())
+        expected = _spark_type(replace(field, metadata={}))
+        if found is None or _shape(found.jsonValue()) != _shape(expected.jsonValue()):
+            shown = "missing" if found is None else found.simpleString()
+            raise InternalError(
+                f"The rows to write have column '{field.name}' {shown}; {expected.simpleString()} needed."
+            )
+
+
+def _physical_column(logical: StructField, physical: StructField) -> Column:
+    value = border.column(logical.name)
+    if isinstance(logical.type, (StructType, ArrayType, MapType)) and PARQUET_FIELD_ID in physical.metadata:
+        # A cast between structs goes by position, so it renames nested fields and gives them their ids.
+        value = value.cast(_spark_type(physical))
+    identifier = physical.metadata.get(PARQUET_FIELD_ID)
+    if identifier is None:
+        return value.alias(physical.name)
+    return value.alias(physical.name, metadata={PARQUET_FIELD_ID: identifier})
+
+
+def _spark_type(field: StructField) -> T.DataType:
+    """Spark's form of a column's type, every level nullable."""
+    described = StructType((StructField("c", _nullable(field.type)),)).to_json()
+    return T.StructType.fromJson(described).fields[0].dataType
+
+
+def _nullable(data_type: DataType) -> DataType:
+    if isinstance(data_type, StructType):
+        return StructType(tuple(StructField(f.name, _nullable(f.type), True, f.metadata) for f in data_type.fields))
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_nullable(data_type.element_type))
+    if isinstance(data_type, MapType):
+        return MapType(_nullable(data_type.key_type), _nullable(data_type.value_type))
+    return data_type
+
+
+def _shape(described: object) -> object:
+    """A type's JSON without nullability and metadata."""
+    if isinstance(described, dict):
+        ignored = {"nullable", "containsNull", "valueContainsNull", "metadata"}
+        return {key: _shape(value) for key, value in described.items() if key not in ignored}
+    return [_shape(item) for item in described] if isinstance(described, list) else described
+
+
+def _refuse_reserved(schema: StructType) -> None:
+    taken = [field.name for field in schema.fields if field.name.lower() in _RESERVED_WITH_CHANGES]
+    if taken:
+        raise RequestError(
+            f"The column '{taken[0]}' has a name that the change data feed keeps for itself. Rename the column.",
+            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
+        )

@@ -1,0 +1,48 @@
+"""How are the statistics of a file made complete when its writer did not count the rows?
+
+A file with a deletion vector must state `numRecords`, and the footer knows it. The rest of the statistics is left as
+the writer gave it: bounds of a file whose columns another engine laid out are not ours to guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ebbtide.errors import CorruptTableError, MissingDataFileError, ObjectNotFoundError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import AddFile
+from ebbtide.protocol.paths import DataLocation, decode_path, resolve_data_path
+from ebbtide.protocol.statistics import FileStatistics
+from ebbtide.storage import ObjectStore, open_store
+from ebbtide.write.footers import read_footer
+
+__all__ = ["footer_statistics"]
+
+
+def footer_statistics(snapshot: Snapshot, add: AddFile) -> str:
+    """The statistics of a live file with `numRecords` from its footer. Without any, the bounds are marked as wide.
+
+    MissingDataFileError when the file is not in storage, CorruptTableError when it is no Parquet file.
+    """
+    location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
+    store, path = _place(snapshot.store, location)
+    try:
+        footer = read_footer(store, store.head(path))
+    except ObjectNotFoundError as error:
+        raise MissingDataFileError(
+            f"The log of {snapshot.store.url} names the data file {add.path}, but it is not in storage."
+        ) from error
+    if footer.num_rows < 0:
+        raise CorruptTableError(f"The footer of the data file {add.path} claims {footer.num_rows} rows.")
+    known = FileStatistics.parse(add.stats)
+    if known is None:
+        return FileStatistics.build(num_records=footer.num_rows, tight_bounds=False).to_json()
+    members = {**known.members, "numRecords": str(footer.num_rows)}
+    return replace(known, num_records=footer.num_rows, members=members).to_json()
+
+
+def _place(store: ObjectStore, location: DataLocation) -> tuple[ObjectStore, str]:
+    if location.relative_path is not None:
+        return store, location.relative_path
+    directory, _, name = (location.absolute_url or "").rpartition("/")
+    return open_store(directory), decode_path(name)

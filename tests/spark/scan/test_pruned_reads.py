@@ -1,0 +1,123 @@
+"""Are files that a condition rules out left closed, and is the answer still the whole answer?
+
+The proof that a file is not opened: it is not there any more, and the read succeeds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from tests.support.comparison import assert_same_rows
+from tests.support.table_builder import TableBuilder
+
+import ebbtide
+from ebbtide.errors import InvalidPredicateError, MissingDataFileError, UnknownColumnError
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "name": pa.string(),
+        "day": pa.date32(),
+        "price": pa.decimal128(10, 2),
+        "part": pa.string(),
+    }
+)
+FIRST_DAY = dt.date(2024, 1, 1)
+
+
+def row(number, part):
+    day = FIRST_DAY + dt.timedelta(days=number)
+    return {"id": number, "name": f"n{number:03d}", "day": day, "price": Decimal(number), "part": part}
+
+
+@pytest.fixture
+def builder(tmp_path):
+    """Three partitions, ids 0-9, 100-109 and 200-209; each file has marks but the first."""
+    builder = TableBuilder(tmp_path / "t", SCHEMA).partitioned_by("part").deletion_vectors()
+    for start, part in ((0, "a"), (100, "b"), (200, "c")):
+        rows = [row(number, part) for number in range(start, start + 10)]
+        builder.file(rows, deleted=[2, 3] if start else [])
+    return builder.commit()
+
+
+def lose_all_files_but(builder, part):
+    for file in builder.files:
+        if file.add["partitionValues"]["part"] != part:
+            (builder.path / file.add["path"]).unlink()
+
+
+# SQL text and the Column that says the same; only the file of partition "b" can hold a row for which they are true.
+CONDITIONS = {
+    "partition value": ("part = 'b'", lambda: F.col("part") == "b"),
+    "one of a list": ("part IN ('b', 'x')", lambda: F.col("part").isin("b", "x")),
+    "range of a number": ("id >= 100 AND id < 150", lambda: (F.col("id") >= 100) & (F.col("id") < 150)),
+    "between": ("id BETWEEN 50 AND 150", lambda: F.col("id").between(50, 150)),
+    "equal number": ("id = 105", lambda: F.col("id") == 105),
+    "text": ("name > 'n100' AND name < 'n150'", lambda: (F.col("name") > "n100") & (F.col("name") < "n150")),
+    "either": ("id = 101 OR (part = 'b' AND id > 5)", lambda: (F.col("id") == 101) | ((F.col("part") == "b") & (F.col("id") > 5))),
+    "date": ("day = DATE'2024-04-15'", lambda: F.col("day") == F.lit(dt.date(2024, 4, 15))),
+    "decimal": ("price = 104.00", lambda: F.col("price") == F.lit(Decimal("104.00"))),
+    "mixed": ("part = 'b' AND upper(name) LIKE 'N1%'", lambda: (F.col("part") == "b") & F.upper(F.col("name")).like("N1%")),
+}
+
+
+@pytest.mark.parametrize("form", ["text", "column"])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_files_that_a_condition_rules_out_are_not_opened(spark, builder, name, form):
+    text, column = CONDITIONS[name]
+    expected = ebbtide.read(spark, str(builder.path)).where(text).toArrow()
+    assert expected.num_rows
+    lose_all_files_but(builder, "b")
+    frame = ebbtide.read(spark, str(builder.path), where=text if form == "text" else column())
+    assert_same_rows(frame, expected)
+
+
+def test_filter_on_the_result_still_needs_every_file(spark, builder):
+    lose_all_files_but(builder, "b")
+    with pytest.raises(MissingDataFileError):
+        ebbtide.read(spark, str(builder.path)).where("part = 'b'")
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["id % 3 = 1", "length(name) = 4 AND part <> 'a'", "part IS NULL", "NOT (id < 100)", "name LIKE '%5'", "id = 5 OR rand() > 2"],
+)
+def test_condition_that_rules_out_nothing_or_everything_gives_the_same_rows(spark, builder, where):
+    path = str(builder.path)
+    assert_same_rows(ebbtide.read(spark, path, where=where), ebbtide.read(spark, path).where(where))
+
+
+def test_condition_that_no_file_can_fulfil_gives_the_schema_and_no_row(spark, builder):
+    frame = ebbtide.read(spark, str(builder.path), where="id > 5000")
+    assert frame.columns == SCHEMA.names
+    assert frame.collect() == []
+
+
+def test_statistics_by_physical_names_prune_a_mapped_table(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).column_mapping("name")
+    builder.file([{"id": 1}]).file([{"id": 100}]).commit()
+    (builder.path / builder.files[0].add["path"]).unlink()
+    assert [row.id for row in ebbtide.read(spark, str(builder.path), where="id > 50").collect()] == [100]
+
+
+def test_condition_prunes_the_files_of_the_version_asked_for(spark, builder):
+    builder.file([row(300, "b")]).commit()
+    frame = ebbtide.read(spark, str(builder.path), version=0, where="part = 'b'")
+    assert {each.id for each in frame.collect()} == {100, 101, *range(104, 110)}
+
+
+def test_condition_with_an_unknown_column_is_named(spark, builder):
+    with pytest.raises(UnknownColumnError, match="nonsense"):
+        ebbtide.read(spark, str(builder.path), where="nonsense = 1")
+
+
+@pytest.mark.parametrize("where", ["id =", "SELECT 1", "id", "sum(id) > 3"])
+def test_condition_that_is_no_condition_is_refused(spark, builder, where):
+    with pytest.raises(InvalidPredicateError):
+        ebbtide.read(spark, str(builder.path), where=where)

@@ -1,0 +1,181 @@
+"""Does the public API do what its names say: `ebbtide.read` and `DeltaTable`?"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+from tests.support.comparison import assert_same_rows
+from tests.support.session_settings import session_settings
+from tests.support.table_builder import COMMIT_INTERVAL_MS, FIRST_COMMIT_MS, TableBuilder
+
+import ebbtide
+from ebbtide.errors import RequestError, TableNotFoundError
+
+pytestmark = pytest.mark.spark
+
+UTC = dt.timezone.utc
+FIRST_COMMIT = dt.datetime.fromtimestamp(FIRST_COMMIT_MS / 1000, UTC)
+SCHEMA = pa.schema({"id": pa.int64(), "text": pa.string()})
+
+
+def numbered(count, start=0):
+    return [{"id": number, "text": f"row {number}"} for number in range(start, start + count)]
+
+
+@pytest.fixture
+def builder(tmp_path):
+    """Three versions a minute apart: ten rows, two marks, five more rows."""
+    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(numbered(10)).commit()
+    builder.mark(builder.files[0], [3, 4]).commit(operation="DELETE")
+    return builder.file(numbered(5, 100)).commit()
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.matrix
+def test_read_gives_the_newest_version_unless_told_otherwise(spark, builder):
+    assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
+    for version in range(3):
+        assert_same_rows(ebbtide.read(spark, str(builder.path), version=version), builder.expected(version))
+        assert_same_rows(ebbtide.read(spark, str(builder.path), version), builder.expected(version))
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "{}/"])
+def test_path_may_be_plain_or_a_file_url(spark, builder, spelling):
+    assert_same_rows(ebbtide.read(spark, spelling.format(builder.path)), builder.expected())
+
+
+@pytest.mark.parametrize(("seconds", "version"), [(0, 0), (59, 0), (60, 1), (61, 1), (120, 2)])
+@pytest.mark.parametrize("form", ["text", "iso text", "datetime with zone", "datetime without zone"])
+def test_timestamp_in_every_form_finds_the_version_that_was_current(spark, builder, seconds, version, form):
+    moment = FIRST_COMMIT + dt.timedelta(seconds=seconds)
+    given = {
+        "text": moment.strftime("%Y-%m-%d %H:%M:%S"),
+        "iso text": moment.astimezone(dt.timezone(dt.timedelta(hours=2))).isoformat(),
+        "datetime with zone": moment.astimezone(dt.timezone(dt.timedelta(hours=-5))),
+        "datetime without zone": moment.replace(tzinfo=None),
+    }[form]
+    assert_same_rows(ebbtide.read(spark, str(builder.path), timestamp=given), builder.expected(version))
+
+
+def test_timestamp_without_a_zone_is_in_the_time_zone_of_the_session(spark, builder):
+    local = (FIRST_COMMIT + dt.timedelta(seconds=61)).astimezone(dt.timezone(dt.timedelta(hours=-5))).replace(tzinfo=None)
+    with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        for given in (local, local.isoformat(sep=" ")):
+            assert_same_rows(ebbtide.read(spark, str(builder.path), timestamp=given), builder.expected(1))
+
+
+def test_version_and_timestamp_together_are_refused(spark, builder):
+    with pytest.raises(RequestError, match="either a version or a timestamp"):
+        ebbtide.read(spark, str(builder.path), version=0, timestamp="2024-01-01")
+
+
+def test_text_that_is_no_timestamp_is_refused(spark, builder):
+    with pytest.raises(RequestError, match="'yesterday-ish' is not a timestamp"):
+        ebbtide.read(spark, str(builder.path), timestamp="yesterday-ish")
+
+
+def test_frame_keeps_its_version_while_the_table_moves_on(spark, builder):
+    frame = ebbtide.read(spark, str(builder.path))
+    builder.remove(builder.files[0]).file(numbered(3, 500)).commit()
+    assert_same_rows(frame, builder.expected(2))
+    assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected(3))
+
+
+# --- DeltaTable -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.matrix
+def test_table_shows_its_rows_version_and_count(spark, builder):
+    table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
+    assert_same_rows(table.toDF(), builder.expected())
+    assert table.version() == 2
+    assert table.count() == len(builder.rows())
+    assert repr(table) == f"<DeltaTable {builder.path.as_uri()} at version 2>"
+
+
+def test_table_sees_what_others_commit(spark, builder):
+    table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
+    assert table.version() == 2
+    builder.mark(builder.files[1], [0]).commit()
+    assert table.version() == 3
+    assert_same_rows(table.toDF(), builder.expected())
+    assert table.count() == len(builder.rows())
+
+
+def test_files_are_listed_with_their_vectors(spark, builder):
+    files = ebbtide.DeltaTable.forPath(spark, str(builder.path)).files().to_pylist()
+    assert sorted(file["path"] for file in files) == sorted(file.add["path"] for file in builder.files)
+    assert sorted((file["deletion_vector"] or {"cardinality": 0})["cardinality"] for file in files) == [0, 2]
+
+
+def test_count_reads_only_the_files_whose_statistics_do_not_say(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
+    builder.file(numbered(70), deleted=[1, 64], stats=False).file(numbered(9, 100), name="known.parquet", deleted=[0])
+    builder.file(numbered(5, 200), stats=False).commit()
+    (builder.path / "known.parquet").unlink()
+    assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == len(builder.rows())
+
+
+def test_count_is_not_negative_when_the_statistics_lie(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(numbered(10)).commit()
+    builder.mark(builder.files[0], [0, 1, 2], vector="i")
+    builder._staged[-1]["add"]["stats"] = json.dumps({"numRecords": 1})
+    builder.commit()
+    table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
+    with pytest.raises(ebbtide.DeltaError, match="marks row 2 of a file that has 1 rows"):
+        table.count()
+
+
+@pytest.mark.matrix
+def test_history_has_the_columns_of_describe_history_newest_first(spark, builder):
+    history = ebbtide.DeltaTable.forPath(spark, str(builder.path)).history()
+    rows = history.collect()
+    assert history.columns[:5] == ["version", "timestamp", "userId", "userName", "operation"]
+    assert [(row.version, row.operation) for row in rows] == [(2, "WRITE"), (1, "DELETE"), (0, "WRITE")]
+    times = [row.ms for row in history.selectExpr("unix_millis(timestamp) AS ms").collect()]
+    assert times == [FIRST_COMMIT_MS + version * COMMIT_INTERVAL_MS for version in (2, 1, 0)]
+
+
+def test_history_can_be_limited(spark, builder):
+    table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
+    assert [row.version for row in table.history(2).collect()] == [2, 1]
+    with pytest.raises(RequestError, match="at least 1"):
+        table.history(0)
+
+
+def test_detail_is_one_row_about_the_newest_version(spark, builder):
+    detail = ebbtide.DeltaTable.forPath(spark, str(builder.path)).detail()
+    (row,) = detail.collect()
+    assert row.format == "delta"
+    assert row.location == builder.path.as_uri()
+    assert (row.numFiles, row.minReaderVersion, row.minWriterVersion) == (2, 3, 7)
+    assert row.sizeInBytes == sum(file.add["size"] for file in builder.files)
+    assert row.tableFeatures == ["deletionVectors"]
+    assert row.properties == {"delta.enableDeletionVectors": "true"}
+    assert row.partitionColumns == []
+    assert detail.selectExpr("unix_millis(createdAt)").first()[0] == FIRST_COMMIT_MS
+
+
+def test_is_delta_table_says_yes_no_and_no_for_nonsense(spark, builder, tmp_path):
+    is_delta_table = ebbtide.DeltaTable.isDeltaTable
+    assert is_delta_table(spark, str(builder.path))
+    assert not is_delta_table(spark, str(tmp_path))
+    assert not is_delta_table(spark, str(tmp_path / "nothing"))
+    assert not is_delta_table(spark, "nonsense://x")
+    (builder.log / f"{1:020d}.json").write_text("not json\n")
+    assert is_delta_table(spark, str(builder.path)), "a broken table is still one"
+
+
+def test_for_path_refuses_what_is_no_table(spark, tmp_path):
+    with pytest.raises(TableNotFoundError, match=str(tmp_path)):
+        ebbtide.DeltaTable.forPath(spark, str(tmp_path))
+
+
+def test_storage_options_that_a_local_table_cannot_use_are_refused(spark, builder):
+    with pytest.raises(RequestError, match="region"):
+        ebbtide.read(spark, str(builder.path), storage_options={"region": "x"})

@@ -1,0 +1,118 @@
+"""Is every statement understood as it was meant, and its condition handed on letter by letter?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ebbtide.errors import RequestError
+from ebbtide.sql.statements import (
+    Delete,
+    DescribeDetail,
+    DescribeHistory,
+    SetProperties,
+    UnsetProperties,
+    parse_statement,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DELETE FROM delta.`/t`", Delete("/t", "true")),
+        ("delete  from\n\tDELTA . `/t` ;", Delete("/t", "true")),
+        ("DELETE FROM `delta`.`/t` WHERE a = 1", Delete("/t", "a = 1")),
+        ("DELETE FROM delta.`/t` AS x WHERE x.a = 1", Delete("/t", "x.a = 1", "x")),
+        ("DELETE FROM delta.`/t` `my x` wHeRe `my x`.a = 1", Delete("/t", "`my x`.a = 1", "my x")),
+        ("DELETE FROM delta.`s3://b/a``b` WHERE true", Delete("s3://b/a`b", "true")),
+        ("-- why\nDELETE /* all /* of */ it */ FROM delta.`/t` -- the end;", Delete("/t", "true")),
+        ("DELETE FROM delta.`/t where x` WHERE where = 1", Delete("/t where x", "where = 1")),
+        ("DESCRIBE DETAIL delta.`/t`", DescribeDetail("/t")),
+        ("desc history delta.`/t`;", DescribeHistory("/t")),
+        ("DESCRIBE HISTORY delta.`/t` LIMIT 3", DescribeHistory("/t", 3)),
+    ],
+)
+def test_statement_is_understood(text, expected):
+    assert parse_statement(text) == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "name = 'a;b'",
+        "name = 'it''s' -- not the end;\n  AND id = 1",
+        r"name = 'it\'s; here' /* ; */ or id IN (1, 2)",
+        'name = "where"',
+        r"name = r'C:\'",
+        "id IN (SELECT id FROM delta.`/other;x` WHERE a > 1)",
+        "`a;b` <=> 1",
+        "a\n  =\n\t1",
+    ],
+)
+@pytest.mark.parametrize("end", ["", ";", " ;; -- done\n", "\n/* ; */"])
+def test_condition_reaches_spark_letter_by_letter(condition, end):
+    assert parse_statement(f"DELETE FROM delta.`/t` WHERE {condition}{end}") == Delete("/t", condition)
+
+
+def test_properties_are_read_in_every_spelling_spark_has():
+    text = """ALTER TABLE delta.`/t` SET TBLPROPERTIES (
+        'delta.a' = 'x', delta.b.c = true, `d e` "v", f = -3, g 2.5, 'h' = r'back\\slash')"""
+    properties = {"delta.a": "x", "delta.b.c": "true", "d e": "v", "f": "-3", "g": "2.5", "h": "back\\slash"}
+    assert parse_statement(text) == SetProperties("/t", properties)
+
+
+@pytest.mark.parametrize(("words", "if_exists"), [("", False), ("IF EXISTS", True)])
+def test_properties_to_take_away_are_read(words, if_exists):
+    text = f"alter table delta.`/t` unset tblproperties {words} ('delta.a', b.c)"
+    assert parse_statement(text) == UnsetProperties("/t", ("delta.a", "b.c"), if_exists)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM delta.`/t`",
+        "INSERT INTO delta.`/t` VALUES (1)",
+        "DESCRIBE delta.`/t`",
+        "ALTER TABLE delta.`/t` ADD COLUMN x INT",
+        "",
+        "-- nothing",
+    ],
+)
+def test_other_statements_are_refused_with_the_list_of_those_that_exist(text):
+    with pytest.raises(RequestError) as refused:
+        parse_statement(text)
+    assert "DELETE FROM delta.`path`" in str(refused.value)
+    assert "spark.sql" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "target", ["people", "db.people", "delta.people", "parquet.`/t`", "delta.``", "delta.`/t`.`x`", "'/t'", ""]
+)
+def test_table_that_is_no_delta_path_is_refused_with_the_spelling_that_works(target):
+    with pytest.raises(RequestError, match=r"delta\.`/path/to/table`"):
+        parse_statement(f"DELETE FROM {target} WHERE a = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DELETE FROM delta.`/t` WHERE", "a condition after WHERE, but the statement ends"),
+        ("DELETE FROM delta.`/t` WHERE -- a = 1", "a condition after WHERE"),
+        ("DELETE FROM delta.`/t` AS", "a name after AS"),
+        ("DELETE FROM delta.`/t` x y", "Expected WHERE, but found 'y'"),
+        ("DELETE FROM delta.`/t`; DELETE FROM delta.`/u`", "more than one statement"),
+        ("DELETE FROM delta.`/t` WHERE a = 'x", "not closed"),
+        ("DELETE FROM delta.`/t` WHERE a = 1 /* x", "not closed"),
+        ("ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a')", "a value for 'a'"),
+        ("ALTER TABLE delta.`/t` SET TBLPROPERTIES ()", "the name of a property"),
+        ("ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a' = 'b'", "Expected ')', but the statement ends"),
+        ("ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a' = b)", "a string, a number, true or false"),
+        ("ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a' = 'b', 'a' = 'c')", "given twice"),
+        (r"ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a' = 'x\ny')", "raw string"),
+        ("DESCRIBE HISTORY delta.`/t` LIMIT many", "a number after LIMIT"),
+        ("DESCRIBE DETAIL delta.`/t` now", "the end of the statement"),
+    ],
+)
+def test_mistake_is_named_at_its_place(text, said):
+    with pytest.raises(RequestError) as refused:
+        parse_statement(text)
+    assert said in str(refused.value)

@@ -1,0 +1,102 @@
+"""Are Spark's habits around paths, names and errors known where no session is needed to know them?"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from ebbtide import spark_border as border
+from ebbtide.errors import (
+    CorruptTableError,
+    InvalidPredicateError,
+    MissingDataFileError,
+    RequestError,
+    TableNotFoundError,
+    UnknownColumnError,
+    UnsupportedFeatureError,
+)
+
+
+def raised(kind, condition, message="first line\nsecond line"):
+    class Raised(kind):
+        def __init__(self):
+            Exception.__init__(self, message)
+
+        def getCondition(self):
+            return condition
+
+        def __str__(self):
+            return message
+
+    return Raised()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (raised(AnalysisException, "PATH_NOT_FOUND"), MissingDataFileError),
+        (raised(PySparkException, "FAILED_READ_FILE.FILE_NOT_EXIST"), MissingDataFileError),
+        (raised(PySparkException, "FAILED_READ_FILE.NO_HINT"), CorruptTableError),
+        (raised(AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"), UnknownColumnError),
+        (raised(ParseException, "PARSE_SYNTAX_ERROR"), InvalidPredicateError),
+        (raised(AnalysisException, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN"), InvalidPredicateError),
+        (raised(PySparkException, None), RequestError),
+    ],
+)
+def test_errors_of_spark_become_ours_and_keep_their_first_line(error, expected):
+    with pytest.raises(expected, match="While testing: first line") as caught, border.spark_errors("testing"):
+        raise error
+    assert type(caught.value) is expected
+    assert caught.value.__cause__ is error
+    assert "second line" not in str(caught.value)
+
+
+def test_errors_that_are_ours_already_pass_unchanged():
+    error = TableNotFoundError("x")
+    with pytest.raises(TableNotFoundError) as caught, border.spark_errors("testing"):
+        raise error
+    assert caught.value is error
+
+
+def test_error_without_words_is_named_by_its_type():
+    with pytest.raises(RequestError, match="While testing: Raised"), border.spark_errors("testing"):
+        raise raised(PySparkException, "", message="")
+
+
+@pytest.mark.parametrize("name", ["_x", "_x.parquet", ".x", "_", ".", "x._COPYING_", "_a\nb"])
+def test_file_that_spark_skips_is_refused(name):
+    with pytest.raises(UnsupportedFeatureError):
+        border.ensure_listed(["file:/t/fine.parquet", f"file:/t/{name}"])
+
+
+@pytest.mark.parametrize("name", ["x", "x_", "_p=1", "_metadata", "_common_metadata", "x.parquet", "_delta_log/x", "a/.b/x"])
+def test_file_that_spark_lists_is_accepted(name):
+    border.ensure_listed([f"file:/t/{name}"])
+
+
+def test_column_name_of_the_reader_is_refused_in_any_case():
+    border.ensure_no_reserved_column(["id", "_tmp_metadata_row_index_", "_metadata"])
+    for name in ("_tmp_metadata_row_index", "_TMP_METADATA_ROW_INDEX"):
+        with pytest.raises(UnsupportedFeatureError, match=name):
+            border.ensure_no_reserved_column(["id", name])
+
+
+def test_glob_characters_are_escaped_and_nothing_else():
+    assert border.escape_glob("file:/a b/[x]{y}*?\\é%20") == "file:/a b/\\[x\\]\\{y\\}\\*\\?\\\\é%20"
+
+
+def test_helper_name_is_one_that_no_column_has_in_any_case():
+    assert border.name_not_in(["a"], "x") == "x"
+    assert border.name_not_in(["X", "x_", "a"], "x") == "x__"
+
+
+@pytest.mark.parametrize(
+    ("input_file", "reader_name", "path"),
+    [
+        ("file:///t/a%20b.parquet", "file:/t/a%20b.parquet", "file:/t/a b.parquet"),
+        ("s3a://bucket/a%2525.parquet", "s3a://bucket/a%2525.parquet", "s3a://bucket/a%25.parquet"),
+    ],
+)
+def test_two_spellings_of_spark_for_one_file_are_known(input_file, reader_name, path):
+    assert border.reader_name_of(input_file) == reader_name
+    assert border.file_path_of(reader_name) == path

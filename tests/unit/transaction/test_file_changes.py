@@ -1,0 +1,110 @@
+"""Which files do others seem to have changed between two versions?"""
+
+from __future__ import annotations
+
+from tests.support.transactions import (
+    DV_TABLE,
+    add_file,
+    append,
+    begin,
+    commit,
+    make_table,
+    marked,
+    operation,
+    remove_of,
+)
+
+from ebbtide.log import load_snapshot
+from ebbtide.transaction import changed_since
+
+A, B, C = add_file("a"), add_file("b"), add_file("c")
+
+
+def names(table):
+    return table.column("path").to_pylist()
+
+
+def changes_by(*commits, files=(A, B, C)):
+    """What a reader of version 0 sees changed after the commits (operation name and actions)."""
+    store = make_table(None, *files, **DV_TABLE)
+    read = load_snapshot(store)
+    for name, actions in commits:
+        commit(store, *actions, name=name)
+    return changed_since(read, load_snapshot(store, hint=read)), read
+
+
+def test_nothing_changed_when_nobody_committed():
+    changes, read = changes_by()
+    assert changes.is_empty
+    assert names(changes.unchanged(read.files)) == ["a", "b", "c"]
+
+
+def test_each_kind_of_change_is_told_apart():
+    changes, read = changes_by(
+        ("WRITE", [add_file("new")]),
+        ("DELETE", [remove_of(A)]),
+        ("DELETE", marked(B, 1)),
+        ("COMPUTE STATS", [add_file("c", rows=11, data_change=False)]),
+    )
+    assert names(changes.added) == ["new"]
+    assert names(changes.gone) == ["a"]
+    assert names(changes.vector_changed) == ["b"]
+    assert names(changes.restated) == ["c"]
+    assert not changes.is_empty
+    assert changes.unchanged(read.files).num_rows == 0
+
+
+def test_changed_files_are_given_as_they_are_now_and_gone_ones_as_they_were():
+    changes, _ = changes_by(("DELETE", marked(B, 1)), ("DELETE", [remove_of(A)]))
+    assert changes.vector_changed.column("deletion_vector")[0].as_py()["cardinality"] == 1
+    assert changes.gone.column("stats")[0].as_py() == A.stats
+
+
+def test_untouched_files_are_unchanged():
+    changes, read = changes_by(("DELETE", [remove_of(A)]))
+    assert names(changes.unchanged(read.files)) == ["b", "c"]
+    assert changes.unchanged(read.files.slice(0, 0)).num_rows == 0
+
+
+def test_only_the_end_counts_however_many_commits_lie_between():
+    changes, _ = changes_by(
+        ("WRITE", [add_file("passing")]),
+        ("DELETE", [remove_of(add_file("passing"))]),
+        ("DELETE", marked(B, 1)),
+        ("DELETE", marked(add_file("b", vector=marked(B, 1)[0].deletion_vector), 1, 2)),
+        ("DELETE", [remove_of(A)]),
+        ("RESTORE", [A]),
+    )
+    assert names(changes.added) == []
+    assert names(changes.gone) == []
+    assert names(changes.vector_changed) == ["b"]
+    assert changes.vector_changed.column("deletion_vector")[0].as_py()["cardinality"] == 2
+    # Removed and brought back the same: nothing but restated.
+    assert names(changes.restated) == ["a"]
+
+
+def test_vector_that_was_taken_off_counts_as_changed():
+    with_vector = marked(A, 1)[0]
+    changes, _ = changes_by(("RESTORE", [A, remove_of(with_vector)]), files=(with_vector,))
+    assert names(changes.vector_changed) == ["a"]
+    assert changes.vector_changed.column("deletion_vector")[0].as_py() is None
+
+
+def test_paths_are_compared_by_meaning():
+    changes, read = changes_by(("DELETE", [remove_of(add_file("%61"))]))
+    assert names(changes.gone) == ["a"]
+    assert names(changes.unchanged(read.files)) == ["b", "c"]
+
+
+def test_commits_that_are_at_hand_are_not_read_again():
+    store = make_table(None, A)
+    loser = begin(store)
+    append(store, "new")
+    seen = []
+
+    def rebase(lost):
+        reads = len(store.reads)
+        seen.append((names(lost.changes().added), len(store.reads) - reads))
+
+    loser.commit([remove_of(A)], operation("DELETE"), rebase=rebase)
+    assert seen == [(["new"], 0)]
