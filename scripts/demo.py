@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -33,13 +32,12 @@ from ebbtide.cli.files import files_table
 from ebbtide.cli.live_files import deleted_shares, file_totals
 from ebbtide.cli.output import size_text
 from ebbtide.cli.session import quiet_session, steady_console
-from ebbtide.deletion_vectors import NewMarks, RowIndexSet, write_deletion_vectors
 from ebbtide.log import load_snapshot
-from ebbtide.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, serialize_actions
+from ebbtide.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, serialize_actions
 from ebbtide.protocol.log_names import commit_name, log_path
 from ebbtide.protocol.schema import PrimitiveType, StructField, StructType
-from ebbtide.protocol.statistics import FileStatistics, widen
-from ebbtide.storage import ObjectStore, open_store
+from ebbtide.protocol.statistics import FileStatistics
+from ebbtide.storage import open_store
 
 ROWS_PER_FILE = 250_000
 CITIES = ("Aarhus", "Bergen", "Cork", "Delft", "Evora")
@@ -74,23 +72,16 @@ def create_table(path: Path) -> None:
     )
     adds = [_write_file(path, number, share) for number, share in enumerate(RETURNED_SHARES)]
     protocol = Protocol(3, 7, reader_features=FEATURES, writer_features=FEATURES)
-    _commit(store, 0, "WRITE", {"mode": "Append"}, [protocol, metadata, *adds])
+    info = CommitInfo({"timestamp": _now_ms(), "operation": "WRITE", "operationParameters": {"mode": "Append"}})
+    store.put_if_absent(log_path(commit_name(0)), serialize_actions([info, protocol, metadata, *adds]))
 
 
-def delete_returned(spark: SparkSession, path: Path) -> Deleted:
-    """Mark every returned parcel as deleted. No data file is rewritten."""
-    del spark  # found here with pyarrow
-    snapshot = load_snapshot(open_store(str(path)))
-    marks = [NewMarks(add, rows) for add in snapshot.add_files() if (rows := _returned_rows(path / add.path))]
-    results = list(write_deletion_vectors(snapshot.store, marks))
-    actions: list[Action] = []
-    for result in results:
-        add = result.key
-        actions.append(add.remove(deletion_timestamp=_now_ms()))
-        actions.append(_marked(add, result.descriptor))
-    _commit(snapshot.store, 1, "DELETE", {"predicate": f'["{CONDITION}"]'}, actions)
+def delete_returned(console: Console, spark: SparkSession, path: Path) -> Deleted:
+    """A real DELETE on Spark: every returned parcel is marked, no data file is rewritten."""
+    result = ebbtide.DeltaTable.forPath(spark, str(path)).delete(CONDITION)
+    console.print(f"  {result}", style="bold", highlight=False)
     vector_files = list(path.glob("deletion_vector_*.bin"))
-    return Deleted(sum(len(mark.rows) for mark in marks), sum(file.stat().st_size for file in vector_files))
+    return Deleted(result.num_affected_rows, sum(file.stat().st_size for file in vector_files))
 
 
 def show_files(console: Console, path: Path) -> None:
@@ -126,7 +117,7 @@ def run(console: Console, path: Path) -> None:
             spark = stack.enter_context(quiet_session())
         _title(console, "2", f"Rows leave it: {CONDITION}")
         with _timed(console, "marked the rows in deletion vectors, rewrote no data file"):
-            deleted = delete_returned(spark, path)
+            deleted = delete_returned(console, spark, path)
         table_bytes = load_snapshot(open_store(str(path))).size_in_bytes
         sizes = f"{size_text(deleted.bytes_written)} written beside {size_text(table_bytes)} of data"
         console.print(f"  {deleted.rows:,} rows, {sizes}.", style="dim")
@@ -160,23 +151,6 @@ def _write_file(path: Path, number: int, returned_share: float) -> AddFile:
     )
     size = (path / name).stat().st_size
     return AddFile(name, {}, size, _now_ms(), data_change=True, stats=statistics.to_json())
-
-
-def _returned_rows(file: Path) -> RowIndexSet:
-    status = pq.read_table(file, columns=["status"]).column("status")
-    return RowIndexSet.from_iterable(pc.indices_nonzero(pc.equal(status, "returned")).to_pylist())
-
-
-def _marked(add: AddFile, descriptor: Any) -> AddFile:
-    stats = widen(add.stats, 0)
-    return AddFile(add.path, {}, add.size, add.modification_time, True, stats=stats, deletion_vector=descriptor)
-
-
-def _commit(
-    store: ObjectStore, version: int, operation: str, parameters: dict[str, str], actions: list[Action]
-) -> None:
-    info = CommitInfo({"timestamp": _now_ms(), "operation": operation, "operationParameters": parameters})
-    store.put_if_absent(log_path(commit_name(version)), serialize_actions([info, *actions]))
 
 
 def _count_by_status(frame: Any) -> dict[str, int]:
