@@ -92,7 +92,7 @@ _WRITE_OPTIONS = {
 }
 # Spark's Parquet library gives NaN as the maximum of a column that holds one. A writer that left NaN out of the bounds
 # would make readers skip rows; only versions that `tests/spark/write` has seen are trusted with bounds of floats.
-_FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[3-7]\.")
+_FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[5-7]\.")
 # Spark reports metrics through a queue that can be seconds behind, and drops events when it is full.
 _REPORT_SECONDS = 120
 

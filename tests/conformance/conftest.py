@@ -35,7 +35,12 @@ def pytest_unconfigure(config):
 def _write_case_summary(terminalreporter):
     """A case counts as passed when it passed under every variant, partitioning and door."""
     outcomes, reasons, runs = {}, {}, 0
-    for key, outcome in (("passed", "passed"), ("skipped", CASE_OUTCOMES[1]), ("failed", "failed"), ("error", "failed")):
+    for key, outcome in (
+        ("passed", "passed"),
+        ("skipped", CASE_OUTCOMES[1]),
+        ("failed", "failed"),
+        ("error", "failed"),
+    ):
         for report in terminalreporter.stats.get(key, ()):
             if CASE_MODULE not in report.nodeid or "[" not in report.nodeid:
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -103,6 +104,7 @@ def checkpointed(table: TableBuilder, **options):
     return result
 
 
+@cache
 def duckdb_connection():
     # The wheel carries the extension; loading it by path needs neither an installation nor a network.
     (extension,) = Path(duckdb_extension_delta.__path__[0]).rglob("delta.duckdb_extension")
@@ -113,8 +115,8 @@ def duckdb_connection():
 
 
 def by_duckdb(path, *, where="true"):
-    with duckdb_connection() as connection:
-        table = connection.execute(f"SELECT * FROM delta_scan('{path}') WHERE {where}").to_arrow_table()
+    query = f"SELECT * FROM delta_scan('{path}') WHERE {where}"
+    table = duckdb_connection().execute(query).to_arrow_table()
     return table.select(SCHEMA.names).cast(SCHEMA)
 
 
@@ -179,8 +181,9 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("stats", STATS_FORMS)
+@pytest.mark.parametrize(
+    ("policy", "stats"), [("classic", "json only"), ("classic", "struct only"), ("v2", "json and struct")]
+)
 def test_skipping_by_our_statistics_loses_no_rows(tmp_path, policy, stats):
     table = table_of(tmp_path / "t", policy=policy, properties=STATS_FORMS[stats])
     only_our_checkpoint(table)
@@ -287,6 +290,5 @@ def test_every_file_of_a_large_table_is_found(tmp_path):
     result = only_our_checkpoint(table, actions_per_sidecar=900)
     assert [pq.read_metadata(path / file).num_rows for file in result.files[:-1]] == [900, 900, 201]
     assert json.loads((path / "_delta_log" / "_last_checkpoint").read_text())["numOfAddFiles"] == 2001
-    with duckdb_connection() as connection:
-        assert connection.execute(f"SELECT count(*) FROM delta_scan('{path}')").fetchone() == (2001,)
+    assert duckdb_connection().execute(f"SELECT count(*) FROM delta_scan('{path}')").fetchone() == (2001,)
     assert len(deltalake.DeltaTable(str(path)).file_uris()) == 2001

@@ -9,7 +9,7 @@ files of the model are lists of row numbers in a dictionary; only the log is rea
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pyarrow as pa
@@ -54,13 +54,25 @@ def positions_of(vector):
     return {position for (position,) in struct.iter_unpack("<H", vector.inline_data)} - {0xFFFF}
 
 
+def note_of(rows, partition, new_rows):
+    """A new row whose number tells how many rows the partition had."""
+    return 1_000_000 * (new_rows[0] + 1) + sum(1 for where, _ in rows if where == partition)
+
+
 @dataclass(frozen=True)
 class Statement:
-    """What a transaction is to do: `kind` with its partition (None: all of them) and a divisor for row numbers."""
+    """What a transaction is to do: `kind` with its partition (None: all of them) and a divisor for row numbers.
+
+    `append` writes new rows, `note` a row about the rows it reads; the deletes and `compact` say what they do.
+    """
 
     kind: str
     partition: str | None = None
     divisor: int = 2
+
+    @property
+    def writes(self):
+        return self.kind in {"append", "note"}
 
     def hits(self, partition, row):
         if self.partition not in {None, partition}:
@@ -71,9 +83,25 @@ class Statement:
         """The rows afterwards, had it run alone."""
         if self.kind == "append":
             return rows | {(self.partition, row) for row in new_rows}
+        if self.kind == "note":
+            return rows | {(self.partition, note_of(rows, self.partition, new_rows))}
         if self.kind == "compact":
             return rows
         return {(partition, row) for partition, row in rows if not self.hits(partition, row)}
+
+
+def statement_of(kind, partition, divisor):
+    statement = Statement(kind, partition, divisor)
+    return replace(statement, partition=partition or "x") if statement.writes else statement
+
+
+STATEMENTS = st.builds(
+    statement_of,
+    st.sampled_from(["append", "note", "delete files", "delete rows", "compact"]),
+    st.sampled_from([*PARTITIONS, None]),
+    st.integers(1, 4),
+)
+SENT = st.none() | st.builds(SetTransaction, st.just("job"), st.integers(1, 3))
 
 
 class FaultyPuts(HookedStore):
@@ -99,7 +127,7 @@ class Worker:
         self.machine = machine
         self.statement = statement
         self.sent = sent
-        self.new_rows = [next(machine.row_numbers) for _ in range(ROWS_PER_FILE)] if statement.kind == "append" else []
+        self.new_rows = [next(machine.row_numbers) for _ in range(ROWS_PER_FILE)] if statement.writes else []
         self.transaction = Transaction.begin(machine.store, clock=FakeTime().clock)
         self.actions = self.staged(self.transaction.snapshot)
         self.record_reads()
@@ -117,6 +145,9 @@ class Worker:
         self.transaction.record_read(ReadPredicate(f"p = '{statement.partition}'"), snapshot.files.filter(rows))
 
     def staged(self, snapshot):
+        if self.statement.kind == "note":
+            note = note_of(self.machine.rows_of(snapshot), self.statement.partition, self.new_rows)
+            return [self.machine.new_file(self.statement.partition, [note], data_change=True)]
         if self.statement.kind == "append":
             return [self.machine.new_file(self.statement.partition, self.new_rows, data_change=True)]
         files = [f for f in snapshot.add_files() if self.statement.partition in {None, f.partition_values["p"]}]
@@ -150,7 +181,9 @@ class Worker:
 
     @property
     def operation(self):
-        return operation({"append": "WRITE", "compact": "OPTIMIZE"}.get(self.statement.kind, "DELETE"))
+        return operation(
+            "WRITE" if self.statement.writes else "OPTIMIZE" if self.statement.kind == "compact" else "DELETE"
+        )
 
     def commit(self, *, follows):
         rebase = self.rebase if follows else None
@@ -162,16 +195,21 @@ class Transactions(RuleBasedStateMachine):
 
     @initialize()
     def create(self):
-        self.inner = MemoryStore()
-        make_table(self.inner, **TABLE)
-        self.store = FaultyPuts(self.inner)
         self.row_numbers = count()
         self.file_numbers = count()
-        # The data files in storage, and the model.
+        # The data files in storage.
         self.contents = {}
-        self.rows = set()
+        files = [
+            self.new_file(partition, [next(self.row_numbers) for _ in range(ROWS_PER_FILE)], data_change=True)
+            for partition in PARTITIONS * 2
+        ]
+        self.inner = MemoryStore()
+        make_table(self.inner, *files, **TABLE)
+        self.store = FaultyPuts(self.inner)
+        # The model.
+        self.rows = {(file.partition_values["p"], row) for file in files for row in self.contents[file.path]}
         self.sent = {}
-        self.rows_at = [set()]
+        self.rows_at = [self.rows]
 
     # --- the data files -----------------------------------------------------------------------------------------------
 
@@ -196,24 +234,26 @@ class Transactions(RuleBasedStateMachine):
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    @rule(
-        target=workers,
-        kind=st.sampled_from(["append", "append", "delete files", "delete rows", "delete rows", "compact"]),
-        partition=st.sampled_from([*PARTITIONS, None]),
-        divisor=st.integers(1, 4),
-        sent=st.none() | st.builds(SetTransaction, st.sampled_from(["job"]), st.integers(1, 3)),
-    )
-    def begin(self, kind, partition, divisor, sent):
-        if kind == "append":
-            partition = partition or "x"
-        return Worker(self, Statement(kind, partition, divisor), sent)
+    @rule(target=workers, statement=STATEMENTS, sent=SENT)
+    def begin(self, statement, sent):
+        return Worker(self, statement, sent)
+
+    @rule(early=STATEMENTS, late=STATEMENTS)
+    def race(self, early, late):
+        """The shortest race: both read the same version, and the one that asks the reference's rules comes second."""
+        workers = [Worker(self, statement, None) for statement in (early, late)]
+        for worker in workers:
+            self.commit(worker, follows=False, fault=None)
 
     @rule(
         worker=consumes(workers),
         follows=st.booleans(),
         fault=st.sampled_from([None, None, "lost before", "lost after", "sent twice"]),
     )
-    def commit(self, worker, follows, fault):
+    def finish(self, worker, follows, fault):
+        self.commit(worker, follows=follows, fault=fault)
+
+    def commit(self, worker, *, follows, fault):
         self.store.fault = fault
         expected = worker.statement.on_rows(self.rows, worker.new_rows)
         is_sent_again = worker.sent is not None and self.sent.get(worker.sent.app_id, 0) >= worker.sent.version

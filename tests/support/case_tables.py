@@ -130,9 +130,7 @@ def _value(value: Any, data_type: pa.DataType) -> Any:
     if pa.types.is_struct(data_type):
         return {field.name: _value(value.get(field.name), field.type) for field in data_type}
     if pa.types.is_map(data_type):
-        return [
-            (_value(key, data_type.key_type), _value(item, data_type.item_type)) for key, item in value.items()
-        ]
+        return [(_value(key, data_type.key_type), _value(item, data_type.item_type)) for key, item in value.items()]
     if pa.types.is_list(data_type):
         return [_value(item, data_type.value_type) for item in value]
     if pa.types.is_date(data_type):

@@ -216,9 +216,7 @@ def _change_types(table: Path, change: Json) -> list[str]:
 
 
 def _live_positions(table: Path, state: LogState) -> dict[str, BitMap64]:
-    return {
-        add["path"]: BitMap64(range(physical_rows(table, add))) - vector_rows(table, add) for add in state.adds
-    }
+    return {add["path"]: BitMap64(range(physical_rows(table, add))) - vector_rows(table, add) for add in state.adds}
 
 
 def _files_are_never_changed(image: TableImage) -> None:

@@ -31,7 +31,7 @@ from ebbtide.transaction import ReadPredicate
 
 __all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher"]
 
-_SUBQUERY = re.compile(r"\bselect\b", re.IGNORECASE)
+_SUBQUERY = re.compile(r"\bselect\b|\(\s*(?:from|table|values|with)\b", re.IGNORECASE)
 _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
@@ -178,7 +178,7 @@ def bind_condition(
     text = condition if isinstance(condition, str) else condition_text(named, condition)
     return BoundCondition(
         column=column,
-        text=None if has_subquery else text,
+        text=text,
         shown=shown,
         alias=alias,
         is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, text, alias),

@@ -6,7 +6,8 @@ table and the request say. When another writer won the race, only what that writ
 - files unchanged: what we did stands;
 - a vector that only grew: ours is united with it on the driver, and a row both deleted counts for the winner;
 - files added, or a vector that shrank (a restore): these are scanned, and only these;
-- a file that we rewrote was changed: our new files hold rows of its old state, so everything is done again.
+- a file that we rewrote was changed: our new files hold rows of its old state, so what was rewritten together is
+  rewritten once more; which rows must go is still known.
 
 The result is what the deletion would have been had it started after the winner.
 """
@@ -14,7 +15,7 @@ The result is what the deletion would have been had it started after the winner.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -41,9 +42,11 @@ from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import Action, AddFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.features import deletion_vectors_writable
+from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.statistics import num_records, only_num_records
 from ebbtide.scan import ScanFile, resolve_files
-from ebbtide.transaction import FileChanges, Lost
+from ebbtide.transaction import Lost
+from ebbtide.transaction.file_changes import live_files_at
 from ebbtide.write import WrittenFiles
 
 __all__ = ["RowDeletion", "ends_mostly_deleted", "vector_mode"]
@@ -74,6 +77,24 @@ class _Rewrite:
     @property
     def inputs(self) -> list[AddFile]:
         return [file.add for file, _ in self.matched]
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What winners left of the files that we read. Paths are canonical: two writers may spell one path differently."""
+
+    table_url: str
+    # Of files that are not as we read them.
+    changed: frozenset[str]
+    # Those of them in which no row came back: as they are now.
+    known: Mapping[str, AddFile]
+    # Candidates with rows that we have not looked at.
+    unknown: pa.Table
+
+    def now(self, add: AddFile) -> AddFile | None:
+        """The file as it is now, if all its rows were seen by us: the very same object when nobody changed it."""
+        path = canonical_path(add.path, self.table_url)
+        return self.known.get(path) if path in self.changed else add
 
 
 @dataclass(slots=True)
@@ -147,8 +168,11 @@ class RowDeletion:
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 
-    def delete_from(self, candidates: pa.Table) -> None:
-        """Find the matching rows of these files of the snapshot and write what marks or replaces them."""
+    def delete_from(self, candidates: pa.Table, *, rewritten: Matched = ()) -> None:
+        """Find the matching rows of these files of the snapshot and write what marks or replaces them.
+
+        `rewritten` are further files, whose matches are known and which are rewritten in the same go.
+        """
         files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
         started = time.monotonic()
         matched = matched_row_sets(self.spark, self.snapshot, files, self.matcher.matching)
@@ -158,9 +182,9 @@ class RowDeletion:
             return
         pairs = list(matched)
         self.scan_time_ms += elapsed_ms(started)
-        rewritten = [self.mode == "off" or ends_mostly_deleted(*pair) for pair in pairs]
-        self._mark(pair for pair, is_rewritten in zip(pairs, rewritten, strict=True) if not is_rewritten)
-        self._rewrite([pair for pair, is_rewritten in zip(pairs, rewritten, strict=True) if is_rewritten])
+        is_rewritten = [self.mode == "off" or ends_mostly_deleted(*pair) for pair in pairs]
+        self._mark(pair for pair, away in zip(pairs, is_rewritten, strict=True) if not away)
+        self._rewrite([*rewritten, *(pair for pair, away in zip(pairs, is_rewritten, strict=True) if away)])
 
     def _mark(self, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> None:
         add_of_path: dict[str, AddFile] = {}
@@ -181,52 +205,69 @@ class RowDeletion:
         """This deletion on top of the winners."""
         newest = lost.newest
         candidates = self.matcher.candidates(self.spark, newest)
-        changes = lost.changes()
-        rewritten = pa.table({"path": [add.path for rewrite in self.rewrites for add in rewrite.inputs]})
-        if self.mode != vector_mode(newest, self.options.deletion_vectors) or (
-            changes.unchanged(rewritten).num_rows != rewritten.num_rows
-        ):
+        if self.mode != vector_mode(newest, self.options.deletion_vectors):
             return RowDeletion.perform(self.spark, self.matcher, self.options, newest, candidates)
-        moved = replace(self, snapshot=newest, candidates=candidates, touched=[])
-        moved.rewrites = list(self.rewrites)
-        grown, shrunk = self._sorted_by_growth(lost, changes)
-        moved.keep_or_unite(self.touched, changes, grown)
-        again = pa.concat_tables([changes.added, shrunk])
-        moved.delete_from(_among(again, candidates))
+        standing = self._standing(lost, candidates)
+        moved = replace(self, snapshot=newest, candidates=candidates, touched=[], rewrites=[])
+        moved.take_over_marks(self.touched, standing)
+        rewritten = moved.take_over_rewrites(self.rewrites, standing)
+        moved.delete_from(standing.unknown, rewritten=rewritten)
         return moved
 
-    def _sorted_by_growth(self, lost: Lost, changes: FileChanges) -> tuple[dict[str, AddFile], pa.Table]:
-        """Files whose vector changed: those that only lost rows, and those in which rows came back."""
-        before = {add.path: add for add in lost.read.add_files(_of_paths(lost.read.files, changes.vector_changed))}
-        grown: dict[str, AddFile] = {}
-        shrunk = []
-        for now in add_files(changes.vector_changed):
-            old = before.get(now.path)
-            if old is not None and self._rows_of(old).issubset(self._rows_of(now)):
-                grown[now.path] = now
-            else:
-                shrunk.append(now.path)
-        return grown, changes.vector_changed.filter(
-            pc.is_in(changes.vector_changed["path"], value_set=pa.array(shrunk, pa.string()))
+    def _standing(self, lost: Lost, candidates: pa.Table) -> _Standing:
+        changes = lost.changes()
+        table_url = changes.table_url
+        restated = {canonical_path(add.path, table_url): add for add in add_files(changes.restated)}
+        # A file that a fresh start would not look at holds nothing of ours any more.
+        regarded = _among(changes.vector_changed, candidates)
+        now = {canonical_path(add.path, table_url): add for add in add_files(regarded)}
+        before = live_files_at(lost.read, set(now))
+        grown = {
+            path: now[path]
+            for path, old in zip(before.paths, add_files(before.files), strict=True)
+            if self._rows_of(old).issubset(self._rows_of(now[path]))
+        }
+        gone = (canonical_path(path, table_url) for path in changes.gone["path"].to_pylist())
+        vector_changed = (canonical_path(path, table_url) for path in changes.vector_changed["path"].to_pylist())
+        shrunk = [add.path for path, add in now.items() if path not in grown]
+        return _Standing(
+            table_url,
+            changed=frozenset((*gone, *vector_changed, *restated)),
+            known={**restated, **grown},
+            unknown=pa.concat_tables(
+                [_among(changes.added, candidates), _of_paths(regarded, pa.array(shrunk, pa.string()))]
+            ),
         )
 
-    def keep_or_unite(
-        self, touched: Sequence[TouchedFileWithDV], changes: FileChanges, grown: dict[str, AddFile]
-    ) -> None:
-        """Take over what was marked before the race was lost, as far as it still holds."""
-        restated = {add.path: add for add in add_files(changes.restated)}
-        paths = pa.table({"path": pa.array([file.file_log_entry.path for file in touched], pa.string())})
-        unchanged = set(changes.unchanged(paths)["path"].to_pylist())
+    def take_over_marks(self, touched: Sequence[TouchedFileWithDV], standing: _Standing) -> None:
+        """Keep what was marked before the race was lost, as far as it still holds."""
         united: list[tuple[ScanFile, RowIndexSet]] = []
         for file in touched:
-            path = file.file_log_entry.path
-            if path in unchanged:
-                self.touched.append(file)
-            elif path in restated:
-                self.touched.append(replace(file, file_log_entry=restated[path]))
-            elif path in grown:
-                united += self._rows_still_ours(file, grown[path])
+            now = standing.now(file.file_log_entry)
+            if now is None:
+                continue
+            if now.dv_id == file.file_log_entry.dv_id and num_records(now.stats) is not None:
+                self.touched.append(replace(file, file_log_entry=now))
+            else:
+                united += self._rows_still_ours(file, now)
         self._mark(united)
+
+    def take_over_rewrites(self, rewrites: Sequence[_Rewrite], standing: _Standing) -> Matched:
+        """Keep the rewrites whose files stand as they were; the answer is what must be rewritten again."""
+        again: list[tuple[ScanFile, RowIndexSet]] = []
+        for rewrite in rewrites:
+            if all(standing.now(add) is add for add in rewrite.inputs):
+                self.rewrites.append(rewrite)
+                continue
+            for file, rows in rewrite.matched:
+                now = standing.now(file.add)
+                if now is None:
+                    continue
+                marks = file.marks if now.dv_id == file.add.dv_id else self._rows_of(now) or None
+                left = rows if marks is None else rows - marks
+                if left:
+                    again.append((replace(file, add=now, marks=marks), left))
+        return again
 
     def _rows_still_ours(self, file: TouchedFileWithDV, now: AddFile) -> list[tuple[ScanFile, RowIndexSet]]:
         """The rows that we mark and the winner does not, in the file as the winner left it."""
@@ -264,9 +305,9 @@ def ends_mostly_deleted(file: ScanFile, rows: RowIndexSet) -> bool:
     return physical is not None and physical > gone > _MOSTLY_DELETED * physical
 
 
-def _of_paths(files: pa.Table, wanted: pa.Table) -> pa.Table:
-    return files.filter(pc.is_in(files["path"], value_set=wanted["path"].combine_chunks()))
+def _of_paths(files: pa.Table, paths: pa.Array) -> pa.Table:
+    return files.filter(pc.is_in(files["path"], value_set=paths))
 
 
 def _among(files: pa.Table, candidates: pa.Table) -> pa.Table:
-    return _of_paths(files, candidates)
+    return _of_paths(files, candidates["path"].combine_chunks())

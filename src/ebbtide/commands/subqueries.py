@@ -23,6 +23,7 @@ from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.scan import scan_rows
 from ebbtide.storage import open_store
+from ebbtide.storage.locations import parse_location
 
 __all__ = ["TableReference", "condition_tables", "table_references"]
 
@@ -115,7 +116,7 @@ def _options_for(path: str, snapshot: Snapshot, options: Mapping[str, str] | Non
     """Options are for the service that the target lies in; a table elsewhere finds its own credentials."""
     if not options:
         return None
-    return options if open_store(path).url.split(":")[0] == snapshot.store.url.split(":")[0] else None
+    return options if parse_location(path).kind == parse_location(snapshot.store.url).kind else None
 
 
 def _with_views(condition: str, references: list[TableReference], views: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
-"""What is the table's state? Listing, segment, replay, snapshot; history and detail."""
+"""What is the table's state? Listing, segment, replay, snapshot; history, detail and checkpoints."""
 
+from ebbtide.log.checkpoint_writer import CheckpointResult, write_checkpoint
 from ebbtide.log.detail import TableDetail, clustering_columns, table_detail
 from ebbtide.log.file_tables import (
     DELETION_VECTOR_TYPE,
@@ -16,6 +17,7 @@ __all__ = [
     "DELETION_VECTOR_TYPE",
     "LIVE_FILES_SCHEMA",
     "TOMBSTONES_SCHEMA",
+    "CheckpointResult",
     "CommitRecord",
     "Snapshot",
     "TableDetail",
@@ -27,4 +29,5 @@ __all__ = [
     "read_history",
     "remove_files",
     "table_detail",
+    "write_checkpoint",
 ]

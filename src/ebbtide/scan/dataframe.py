@@ -113,11 +113,15 @@ class _Scan:
         joins_values = bool(fields) and not from_directories
         needs_row_index = has_marks or self.with_positions
         needs_file = self.with_positions or joins_values
-        frame = raw = self._open(files, needs_row_index=needs_row_index, from_directories=from_directories)
+        # Spark refuses the reader's column beside a `_metadata` struct that it could not narrow to the fields in use.
+        # The marks always use a field; positions may be dropped later, and then nothing narrows the struct.
+        by_reader = has_marks and self.uses_reader_row_index
+        frame = raw = self._open(files, by_reader=by_reader, from_directories=from_directories)
         hashes = self._hashes(raw, files) if needs_file or has_marks else []
         helpers: dict[str, Column] = {}
         if needs_row_index:
-            helpers[self.row_name] = self._row_index(raw)
+            own = F.col(border.READER_ROW_INDEX)
+            helpers[self.row_name] = own if by_reader else border.file_metadata(raw, "row_index")
         if needs_file:
             helpers[self.file_name] = F.xxhash64(border.file_metadata(raw, "file_path"))
         if has_marks:
@@ -129,9 +133,9 @@ class _Scan:
         places = [F.col(self.file_name), F.col(self.row_name)] if self.with_positions else []
         return frame.select(*self.columns.to_logical(), *places)
 
-    def _open(self, files: Sequence[ScanFile], *, needs_row_index: bool, from_directories: bool) -> DataFrame:
+    def _open(self, files: Sequence[ScanFile], *, by_reader: bool, from_directories: bool) -> DataFrame:
         fields = list(self.columns.read_schema.fields)
-        if needs_row_index and self.uses_reader_row_index:
+        if by_reader:
             fields.append(T.StructField(border.READER_ROW_INDEX, T.LongType()))
         reader = border.strict_reader(self.spark)
         if from_directories:
@@ -145,11 +149,6 @@ class _Scan:
             # Connect looks at the files only when asked for something.
             assert frame.columns is not None
             return frame
-
-    def _row_index(self, raw: DataFrame) -> Column:
-        if self.uses_reader_row_index:
-            return F.col(border.READER_ROW_INDEX)
-        return border.file_metadata(raw, "row_index")
 
     def _hashes(self, raw: DataFrame, files: Sequence[ScanFile]) -> list[int]:
         """The hash of each file's name as this scan's rows will carry it; every file must be found again."""

@@ -69,7 +69,10 @@ def hash_keys(hashes: Sequence[int], file_hash: Column) -> FileKeys:
         if len(set(prefixes)) == len(prefixes):
             moved = F.shiftleft(file_hash, shift) if shift else file_hash
             return FileKeys(prefixes, moved.bitwiseAND(F.lit(~_BLOCK_MASK)))
-    raise InternalError("Two data files of one scan have the same path hash; please report the table's file names.")
+    raise InternalError(
+        f"Among {len(hashes)} data files with deletion vectors, two have the same path hash wherever one looks. "
+        "Read fewer files at once (`where=`) or rewrite the table without its vectors; please report it."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide.commands.alter import add_feature_support, set_properties, unset_properties
 from ebbtide.commands.requests import WriteOptions
-from ebbtide.errors import DeltaError, RequestError, UnsupportedFeatureError
+from ebbtide.errors import DeltaError, MetadataChangedException, RequestError, UnsupportedFeatureError
 from ebbtide.log import load_snapshot, read_commit
 from ebbtide.protocol.actions import CommitInfo, Metadata, Protocol
 from ebbtide.storage import open_store
@@ -259,6 +260,43 @@ def test_what_is_more_than_a_property_cannot_be_unset(builder, key):
     with pytest.raises(DeltaError):
         unset_on(builder, key)
     assert newest(builder).version == 0
+
+
+# --- with other writers -----------------------------------------------------------------------------------------------
+
+
+def before_our_commit(builder, rival):
+    """A store on which `rival` runs once, just before the first commit is put."""
+    waiting = [rival]
+
+    def before(op, path):
+        if op == "put_if_absent" and path.endswith(".json") and waiting:
+            waiting.pop()()
+
+    return HookedStore(store_of(builder), before=before)
+
+
+def test_enabling_vectors_follows_an_append_that_came_first(builder):
+    builder.commit()
+    store = before_our_commit(builder, lambda: builder.file([{"id": 9}]).commit())
+    assert set_properties(store, {ENABLE: "true"}, options=WriteOptions()).version == 2
+    assert (newest(builder).num_files, newest(builder).properties.enable_deletion_vectors) == (2, True)
+
+
+def test_manifests_are_refused_when_a_deletion_that_came_first_made_vectors(builder):
+    builder.feature("deletionVectors").commit()
+    store = before_our_commit(builder, lambda: builder.mark(builder.files[0], [1]).commit())
+    with pytest.raises(RequestError) as refused:
+        set_properties(store, {"delta.compatibility.symlinkFormatManifest.enabled": "true"}, options=WriteOptions())
+    assert refused.value.error_class.endswith("EXISTING_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION")
+
+
+def test_two_changes_of_properties_at_once_are_a_conflict(builder):
+    builder.commit()
+    store = before_our_commit(builder, lambda: set_on(builder, {"mine": "2"}))
+    with pytest.raises(MetadataChangedException):
+        set_properties(store, {"mine": "1"}, options=WriteOptions())
+    assert newest(builder).metadata.configuration == {"mine": "2"}
 
 
 # --- through the doors ------------------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 The limits, as measured and asserted here:
 
-- A scan has at most two branches, so the plan does not grow with the number of files.
+- A read has at most two branches, so the plan does not grow with the number of files.
 - The broadcast holds 8 KiB for each marked block of 65,536 rows while there are at most 4,096 such blocks (32 MiB).
   Beyond that it holds one entry of a key and one word for each 64 rows that have a mark: at most 16 bytes of data a
   marked row. Ten million scattered marks are 160 MB; Spark itself refuses to broadcast more than 8 GB.
-- A key has room for 8.6 billion rows a file and tells any number of files apart; that it does is checked on the driver.
+- A key has room for 8.6 billion rows a file and 37 bits for the file. That all files differ is checked on the driver;
+  beyond some half a million files with vectors in one read it becomes unlikely, and such a read is refused.
 """
 
 from __future__ import annotations

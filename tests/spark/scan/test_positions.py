@@ -104,3 +104,14 @@ def test_file_that_keeps_its_marked_rows_shows_exactly_those(spark, tmp_path):
     positioned = scan_with_positions(spark, snapshot, turned)
     kept = positioned.frame.where("part = 'a'").select("id", positioned.row_column).collect()
     assert sorted(tuple(row) for row in kept) == [(0, 0), (63, 63), (64, 64), (99, 99)]
+
+
+@pytest.mark.parametrize("dropped", ["file_column", "row_column"])
+def test_position_that_nobody_uses_does_not_break_the_plan(spark, tmp_path, dropped):
+    """Spark once refused to plan a scan with the row's column but without the file's."""
+    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
+    builder.file(rows("a", 70), deleted=[0, 64]).file(rows("b", 5, 500)).commit()
+    snapshot = load_snapshot(open_store(str(builder.path)))
+    scan = scan_with_positions(spark, snapshot, resolve_files(snapshot, snapshot.files))
+    found = scan.frame.drop(getattr(scan, dropped)).where("id % 2 = 0").collect()
+    assert sorted(row.id for row in found) == [number for number in (*range(2, 70), *range(500, 505)) if number % 2 == 0 and number != 64]

@@ -11,12 +11,11 @@ from tests.support.session_settings import session_settings
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.errors import (
-    InvalidPredicateError,
-    RequestError,
-    TableNotFoundError,
-    UnknownColumnError,
-)
+from ebbtide.commands.requests import DeleteRequest
+from ebbtide.commands.subqueries import condition_tables
+from ebbtide.errors import InvalidPredicateError, RequestError, TableNotFoundError, UnknownColumnError
+from ebbtide.log import load_snapshot
+from ebbtide.storage import open_store
 
 pytestmark = pytest.mark.spark
 
@@ -254,6 +253,8 @@ def others(tmp_path):
         ("id > (SELECT max(id) FROM delta.`{others}`)", [0, 1, 2, 3, 4, 5, 6]),
         ("id = (SELECT max(id) FROM delta.`{target}`)", [0, 1, 2, 3, 4, 5, 6, 7, 8]),
         ("part = 'a' AND id IN (SELECT id FROM people_view)", [0, 1, 2, 5, 6, 7, 8, 9]),
+        ("id IN (VALUES 1, 8)", [0, 2, 3, 4, 5, 6, 7, 9]),
+        ("EXISTS (TABLE delta.`{others}`) AND id = 3", [0, 1, 2, 4, 5, 6, 7, 8, 9]),
         ("part IN (SELECT 'b' FROM delta.`{others}` WHERE note = 'FROM delta.`x`')", [0, 1, 2, 3, 4]),
     ],
 )
@@ -268,6 +269,21 @@ def test_condition_may_read_views_and_delta_tables(spark, builder, others, condi
     assert ids(spark, builder) == left
     assert json.loads(info_of(builder)["operationParameters"]["predicate"]) == [text]
     assert [table.name for table in spark.catalog.listTables() if "ebbtide" in table.name] == []
+
+
+def test_files_that_the_rest_of_the_condition_rules_out_are_not_opened(spark, builder, others):
+    next(builder.path.glob("part=b/*.parquet")).unlink()
+    assert delete(spark, builder, f"WHERE part = 'a' AND id IN (SELECT id FROM delta.`{others.path}`)") == 1
+
+
+def test_subquery_sees_the_target_as_the_command_began_whoever_commits_meanwhile(spark, builder):
+    store = open_store(str(builder.path))
+    began = load_snapshot(store)
+    builder.mark(builder.files[1], [4]).commit()
+    request = DeleteRequest(store, f"id = (SELECT max(id) FROM delta.`{builder.path}`)")
+    with condition_tables(spark, began, request) as rewritten:
+        assert spark.range(20).where(rewritten.condition).first().id == 9
+        assert (rewritten.shown, rewritten.options.conflicts) == (request.condition, "abort")
 
 
 def test_views_are_dropped_when_the_command_fails(spark, builder, others):

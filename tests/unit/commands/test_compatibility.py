@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from tests.support.sample_table import people_table
@@ -75,9 +77,9 @@ def test_every_engine_that_is_not_unknown_says_where_that_is_known_from():
 
 
 def test_installed_polars_reads_marked_rows_as_the_report_says(tmp_path):
-    import polars
+    import polars as pl
 
-    assert sorted(polars.read_delta(str(people_table(tmp_path / "p").path))["id"]) == [3, 4, 5, 6]
+    assert sorted(pl.read_delta(str(people_table(tmp_path / "p").path))["id"]) == [3, 4, 5, 6]
 
 
 def test_installed_deltalake_reads_by_sql_and_refuses_by_arrow_as_the_report_says(tmp_path):
@@ -89,3 +91,25 @@ def test_installed_deltalake_reads_by_sql_and_refuses_by_arrow_as_the_report_say
     assert pa.table(found).column("id").to_pylist() == [3, 4, 5, 6]
     with pytest.raises(DeltaProtocolError, match="deletionVectors"):
         table.to_pyarrow_table()
+
+
+def test_installed_deltalake_appends_and_rewrites_on_delete_as_the_report_says(tmp_path):
+    from deltalake import DeltaTable, write_deltalake
+
+    builder = people_table(tmp_path / "p")
+    more = pa.table({"id": pa.array([7], pa.int64()), "name": ["Alan"], "city": ["Bletchley"]})
+    write_deltalake(str(builder.path), more, mode="append")
+    done = DeltaTable(str(builder.path)).delete("id = 5")
+    assert (done["num_deleted_rows"], done["num_added_files"]) == (1, 1)
+    assert report_of(builder).num_deletion_vectors == 1
+
+
+def test_installed_duckdb_reads_marked_rows_as_the_report_says(tmp_path):
+    import duckdb
+    import duckdb_extension_delta
+
+    (extension,) = Path(duckdb_extension_delta.__path__[0]).rglob("delta.duckdb_extension")
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension}'")
+    found = connection.execute(f"SELECT id FROM delta_scan('{people_table(tmp_path / 'p').path}') ORDER BY id")
+    assert [row[0] for row in found.fetchall()] == [3, 4, 5, 6]

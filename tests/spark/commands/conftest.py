@@ -1,0 +1,25 @@
+"""How do the tests of the commands run a DELETE, so that the table is checked after every one of them?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.invariants import checked
+
+from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.requests import DeleteRequest, WriteOptions
+from ebbtide.config import DEFAULT_CONFIG
+from ebbtide.storage import open_store
+
+
+@pytest.fixture
+def checked_delete(spark):
+    """`checked_delete(table, condition)` gives the `DeleteResult`; further names are those of `WriteOptions`."""
+
+    def delete(table, condition=None, *, alias=None, again=True, config=DEFAULT_CONFIG, **options):
+        path = table if isinstance(table, Path) else table.path
+        request = DeleteRequest(open_store(str(path)), condition, alias, WriteOptions(config=config, **options))
+        return checked(spark, path, lambda: DeleteCommand(spark, request).run(), again=again, config=config)
+
+    return delete
