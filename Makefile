@@ -16,7 +16,7 @@ SPARK := sh scripts/with_spark.sh $(VENV_PY)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types conformance bench matrix format clean
+.PHONY: help setup demo test lint types conformance torture bench matrix format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name words; do printf '  %-13s %s\n' "$$name" "$$words"; done
@@ -41,6 +41,9 @@ types: $(STAMP) ## mypy, strict
 conformance: $(STAMP) ## the golden tables and behaviour cases of ../shared
 	@test -d $(SHARED)/golden || { echo "make conformance reads the golden tables and cases in $(SHARED), and that directory is not there." >&2; exit 1; }
 	@$(SPARK) -m pytest tests/conformance $(ARGS)
+
+torture: $(STAMP) ## many writers on one table against a model (ARGS='--minutes 10 --seed 7 --store s3')
+	@$(SPARK) -m tests.torture $(ARGS)
 
 bench: $(STAMP) ## the benchmarks
 	@$(SPARK) -m bench $(ARGS)

@@ -1,55 +1,62 @@
-"""`python -m bench [--quick] [names ...]`"""
+"""Run the benchmarks: all of them, or the named ones.
+
+python -m bench                 everything; writes bench/results.json and docs/benchmarks.md
+python -m bench read_marked     one workload; the others keep their results
+python -m bench --quick         a twentieth of the data, to see that it works; writes below artifacts/bench
+"""
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from bench import report, setup, workloads
 
-from bench import commits, delete, large, report, scan, small, snapshot
-from bench.harness import Context, Workload, machine
-
-WORKLOADS = {"snapshot": snapshot, "commits": commits, "scan": scan, "delete": delete, "small": small, "large": large}
-ONLY_BY_NAME = {"large"}
+ROOT = Path(__file__).parent.parent
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], help="workloads; all but 'large' by default")
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the data; nothing is written down")
-    parser.add_argument("--repetitions", type=int, default=5)
-    arguments = parser.parse_args()
-    names = arguments.names or [name for name in WORKLOADS if name not in ONLY_BY_NAME]
-    directory = Path(tempfile.mkdtemp(prefix="ebbtide-bench-"))
-    context = Context(directory, arguments.quick, 2 if arguments.quick else arguments.repetitions)
-    about = {**machine(), "date": dt.date.today().isoformat(), "command": f"python -m bench {' '.join(names)}"}
-    console = Console()
-    try:
-        for name in names:
-            with console.status(f"{name} ..."):
-                workload = WORKLOADS[name].run(context)
-            _show(console, workload)
-            if not arguments.quick:
-                report.save(name, workload, {**about, "command": f"python -m bench {name}"})
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    return 0
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    command = " ".join(["python -m bench", *arguments])
+    target = ROOT / "artifacts" / "bench" if options.quick else ROOT / "bench"
+    page = target / "benchmarks.md" if options.quick else ROOT / "docs" / "benchmarks.md"
+    results = report.read_results(target / "results.json")
+    run = report.environment(command)
+    kept = True
+    for name in options.names or workloads.names():
+        module = workloads.load(name)
+        print(f"\n{module.TITLE} ({name})", flush=True)
+        with tempfile.TemporaryDirectory(prefix="ebbtide-bench-", dir=options.directory) as scratch:
+            with setup.opened(Path(scratch), quick=options.quick) as prepared:
+                comparisons = module.run(prepared)
+        print("\n".join(report.table(comparisons)), flush=True)
+        kept = kept and all(comparison.holds is not False for comparison in comparisons)
+        results[name] = report.workload_result(module, comparisons, run)
+        report.write_results(target / "results.json", results)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(report.markdown(results), encoding="utf-8")
+    print(f"\nwritten: {target / 'results.json'}, {page}")
+    if not kept:
+        print("a bar was missed", file=sys.stderr)
+    # Small data says nothing about the bars.
+    return 0 if kept or options.quick else 1
 
 
-def _show(console: Console, workload: Workload) -> None:
-    table = Table(*workload.columns, title=workload.title, title_justify="left")
-    for row in workload.rows:
-        table.add_row(*row)
-    console.print(table)
-    for what, reached, allowed in workload.bars:
-        verdict = "[green]reached[/green]" if reached <= allowed else "[red]missed[/red]"
-        console.print(f"  {what}: {reached} (at most {allowed}) {verdict}")
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of Ebbtide.")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"workloads to run: {', '.join(workloads.names())}")
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the data, to see that it works")
+    parser.add_argument(
+        "--directory", type=Path, help="where to put the data while it is measured (default: temporary)"
+    )
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.names) - set(workloads.names()))
+    if unknown:
+        parser.error(f"no such workload: {', '.join(unknown)}; there are {', '.join(workloads.names())}")
+    return options
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(sys.argv[1:]))

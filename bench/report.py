@@ -1,56 +1,131 @@
-"""How do results become a page? `bench/results.json` is the truth; the page is made from it."""
+"""How are results kept and shown: `bench/results.json`, and `docs/benchmarks.md`, which is made from it?"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import os
+import platform
+import statistics
+import sys
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from bench.harness import Workload
+from bench.measure import Comparison
 
-__all__ = ["load", "save"]
+__all__ = ["environment", "markdown", "read_results", "table", "workload_result", "write_results"]
 
-RESULTS = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+MIB = 1024 * 1024
+PACKAGES = ("ebbtide", "pyspark", "pyarrow", "deltalake", "pyroaring", "obstore")
+HEADING = """# Benchmarks
 
-
-def load() -> dict[str, Any]:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def save(name: str, workload: Workload, about_run: dict[str, str]) -> None:
-    """Put one workload's result in place of its last one, and make the page anew."""
-    results = load()
-    results[name] = {**asdict(workload), "run": about_run}
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(_page(results))
+This page is made by `make bench` from `bench/results.json`; edit neither. Every ratio compares two ways that took turns
+in one run on one machine, and is the median over the turns; the range beside it is the smallest and the largest. Seconds
+are medians. Compare ratios between machines, not seconds.
+"""
 
 
-def _page(results: dict[str, Any]) -> str:
-    parts = [
-        "# Benchmarks\n",
-        "Made by `make bench` from `bench/results.json`; do not edit. The machine is small and its clock is noisy, so",
-        "what counts are ratios between things measured in turns in one run. Where a bar is missed, it says so.\n",
+def environment(command: str) -> dict[str, Any]:
+    """Where and with what a run was made; nothing that names the machine's owner."""
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": command,
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+    }
+
+
+def workload_result(module: ModuleType, comparisons: list[Comparison], run: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "title": module.TITLE,
+        "about": module.ABOUT,
+        "run": run,
+        "comparisons": [comparison.to_json() for comparison in comparisons],
+    }
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def table(comparisons: list[Comparison]) -> list[str]:
+    """The comparisons as the lines of a Markdown table: one line a contender that is not the baseline."""
+    has_memory = any(comparison.peak_bytes for comparison in comparisons)
+    head = ["what", "baseline", "contender", "ratio", "range", "bar", "holds"] + (["peak memory"] if has_memory else [])
+    rows = [_row(comparison, name, has_memory) for comparison in comparisons for name in comparison.contenders[1:]]
+    widths = [max(len(line[at]) for line in (head, *rows)) for at in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
     ]
-    for name in sorted(results):
-        parts += _section(results[name])
-    return "\n".join(parts)
 
 
-def _section(result: dict[str, Any]) -> list[str]:
-    lines = [f"## {result['title']}\n", f"{result['about']}\n"]
-    lines += ["| " + " | ".join(result["columns"]) + " |", "|" + "---|" * len(result["columns"])]
-    lines += ["| " + " | ".join(row) + " |" for row in result["rows"]]
-    if result["bars"]:
-        lines += ["", "| bar | reached | allowed | |", "|---|---|---|---|"]
-        lines += [
-            f"| {what} | {reached} | {allowed} | {'reached' if reached <= allowed else '**missed**'} |"
-            for what, reached, allowed in result["bars"]
-        ]
-    run = result["run"]
-    lines += [
-        "",
-        f"`{run['command']}` on {run['date']}: {run['machine']}; Python {run['python']}; {run['versions']}.\n",
+def _row(comparison: Comparison, name: str, has_memory: bool) -> list[str]:
+    ratios = comparison.ratios(name)
+    is_promised = comparison.bar is not None and name == comparison.contenders[1]
+    cells = [
+        comparison.label,
+        _timed(comparison, comparison.baseline),
+        _timed(comparison, name),
+        f"{comparison.ratio(name):.2f}",
+        f"{min(ratios):.2f} to {max(ratios):.2f}",
+        f"{comparison.bar}" if is_promised else "",
+        ("yes" if comparison.holds else "NO") if is_promised else "",
     ]
-    return lines
+    if has_memory:
+        peaks = [f"{max(comparison.peak_bytes[each]) / MIB:.0f} MiB" for each in (comparison.baseline, name)]
+        cells.append(" / ".join(peaks))
+    return cells
+
+
+def _timed(comparison: Comparison, name: str) -> str:
+    return f"{name} {statistics.median(comparison.seconds[name]):.3f} s"
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The whole page, from the JSON alone."""
+    sections = [HEADING]
+    for name, result in sorted(results.items()):
+        comparisons = [Comparison(**comparison) for comparison in result["comparisons"]]
+        turns = {len(seconds) for comparison in comparisons for seconds in comparison.seconds.values()}
+        run = result["run"]
+        packages = ", ".join(f"{package} {found}" for package, found in run["packages"].items())
+        sections.append(
+            f"## {result['title']}\n\n{result['about']}\n\n" + "\n".join(table(comparisons)) + "\n\n"
+            f"`{run['command']}` (workload `{name}`), {run['date']}, {'/'.join(map(str, sorted(turns)))} turns, on {run['cpu']}, "
+            f"{run['cores']} cores, {run['memory_gib']} GiB, {run['system']}, Python {run['python']}, {packages}.\n"
+        )
+    return "\n".join(sections)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory_gib() -> int:
+    if sys.platform == "win32":
+        return 0
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3)

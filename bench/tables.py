@@ -1,85 +1,93 @@
-"""Which tables are measured? Made once a run by a seeded Spark job, then given a Delta log over hard links."""
+"""Which tables are measured? Made from a seed, so that every run and every machine has the same rows and marks.
+
+Spark writes the Parquet files; the log and the vectors are written here, because what is measured is reading.
+"""
 
 from __future__ import annotations
 
-import json
-import os
+import random
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-__all__ = ["ALL_COLUMNS", "delta_table", "parquet_files"]
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.deletion_vectors.writer import NewMarks, write_deletion_vectors
+from ebbtide.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, serialize_actions
+from ebbtide.protocol.statistics import FileStatistics
+from ebbtide.storage import open_store
 
-ALL_COLUMNS = ("id", "k", "v", "name", "ts", "amount")
-_TYPES = ("long", "integer", "double", "string", "timestamp", "decimal(10,2)")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
+__all__ = ["COLUMNS", "SCHEMA", "commit_file", "first_actions", "mark_rows", "write_rows"]
 
-def parquet_files(spark: SparkSession, directory: Path, rows: int, files: int) -> list[str]:
-    """Six columns, `id` ascending; the same rows however many files there are."""
-    if not directory.exists():
-        frame = spark.range(0, rows, 1, files).select(
-            "id",
-            (F.col("id") % 1000).cast("int").alias("k"),
-            (F.rand(seed=1) * 1000).alias("v"),
-            F.concat(F.lit("name-"), (F.col("id") % 100_000).cast("string")).alias("name"),
-            F.timestamp_seconds(F.lit(1_700_000_000) + F.col("id")).alias("ts"),
-            (F.rand(seed=2) * 100).cast("decimal(10,2)").alias("amount"),
-        )
-        frame.write.parquet(str(directory))
-    return sorted(str(path) for path in directory.glob("*.parquet"))
+SEED = 20260131
+COLUMNS = ("id", "number", "price", "name", "seen", "amount")
+SCHEMA = "id BIGINT, number INT, price DOUBLE, name STRING, seen TIMESTAMP, amount DECIMAL(12,2)"
+_DELTA_TYPES = {
+    "id": "long", "number": "integer", "price": "double", "name": "string", "seen": "timestamp", "amount": "decimal(12,2)",
+}  # fmt: skip
+FEATURE = "deletionVectors"
 
 
-def delta_table(files: list[str], table: Path, *, vectors: bool = True, statistics: bool = True) -> str:
-    """A Delta table at version 0 over the files, hard-linked, so that nothing is copied."""
-    (table / "_delta_log").mkdir(parents=True)
-    adds = [_add(Path(file), table, statistics=statistics) for file in files]
+def write_rows(spark: SparkSession, directory: Path, *, rows: int, files: int) -> list[Path]:
+    """`rows` rows in exactly `files` Parquet files."""
+    hashed = f"xxhash64(id, {SEED}L)"
+    spark.range(0, rows, 1, files).selectExpr(
+        "id",
+        f"CAST(pmod({hashed}, 100000) AS INT) AS number",
+        f"CAST(pmod({hashed}, 1000000007) AS DOUBLE) / 1000 AS price",
+        f"concat('name-', CAST(pmod({hashed}, 250000) AS STRING)) AS name",
+        f"timestamp_micros(1700000000000000 + pmod({hashed}, 100000000000000)) AS seen",
+        f"CAST(pmod({hashed}, 1000000000) / 100 AS DECIMAL(12,2)) AS amount",
+    ).write.parquet(str(directory))
+    written = sorted(directory.glob("part-*.parquet"))
+    assert len(written) == files, f"{len(written)} files instead of {files}"
+    return written
+
+
+def first_actions(*, vectors: bool = True) -> list[Protocol | Metadata | CommitInfo]:
+    """What opens the log of a table of these columns."""
     fields = [
-        {"name": name, "type": kind, "nullable": True, "metadata": {}}
-        for name, kind in zip(ALL_COLUMNS, _TYPES, strict=True)
+        f'{{"name":"{name}","type":"{kind}","nullable":true,"metadata":{{}}}}' for name, kind in _DELTA_TYPES.items()
     ]
-    protocol: dict[str, object] = {"minReaderVersion": 1, "minWriterVersion": 2}
-    if vectors:
-        features = ["deletionVectors"]
-        protocol = {
-            "minReaderVersion": 3,
-            "minWriterVersion": 7,
-            "readerFeatures": features,
-            "writerFeatures": [*features, "appendOnly", "invariants"],
-        }
-    metadata = {
-        "id": "bench",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": fields}),
-        "partitionColumns": [],
-        "configuration": {"delta.enableDeletionVectors": "true"} if vectors else {},
-        "createdTime": 0,
-    }
-    lines = [{"protocol": protocol}, {"metaData": metadata}, *adds]
-    commit = table / "_delta_log" / f"{0:020d}.json"
-    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return str(table)
+    schema_string = f'{{"type":"struct","fields":[{",".join(fields)}]}}'
+    features = frozenset({FEATURE})
+    configuration = {"delta.enableDeletionVectors": "true"} if vectors else {}
+    return [
+        CommitInfo({"timestamp": 1_700_000_000_000, "operation": "WRITE"}),
+        Protocol(3, 7, features, features) if vectors else Protocol(1, 2),
+        Metadata(str(SEED), schema_string, (), configuration, created_time=1_700_000_000_000),
+    ]
 
 
-def _add(file: Path, table: Path, *, statistics: bool) -> dict[str, object]:
-    os.link(file, table / file.name)
-    footer = pq.read_metadata(file)
-    stats: dict[str, object] = {"numRecords": footer.num_rows, "tightBounds": True}
-    if statistics:
-        column = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
-        stats |= {
-            "minValues": {"id": min(item.min for item in column)},
-            "maxValues": {"id": max(item.max for item in column)},
-            "nullCount": {"id": 0},
-        }
-    return {
-        "add": {
-            "path": file.name,
-            "partitionValues": {},
-            "size": file.stat().st_size,
-            "modificationTime": 0,
-            "dataChange": True,
-            "stats": json.dumps(stats),
-        }
-    }
+def mark_rows(directory: Path, files: list[Path], *, share: float) -> None:
+    """Make the directory a Delta table in which `share` of every file's rows, chosen at random, is marked."""
+    store = open_store(str(directory))
+    chosen = random.Random(SEED)
+    counts = [pq.read_metadata(file).num_rows for file in files]
+    marks = (
+        NewMarks(at, RowIndexSet(chosen.sample(range(count), round(count * share)))) for at, count in enumerate(counts)
+    )
+    vectors = [result.descriptor for result in write_deletion_vectors(store, marks)]
+    adds = [
+        AddFile(
+            path=quote(file.name),
+            partition_values={},
+            size=file.stat().st_size,
+            modification_time=1_700_000_000_000,
+            data_change=True,
+            stats=FileStatistics.build(num_records=count).to_json(),
+            deletion_vector=vector,
+        )
+        for file, count, vector in zip(files, counts, vectors, strict=True)
+    ]
+    commit_file(directory, 0).write_bytes(serialize_actions([*first_actions(), *adds]))
+
+
+def commit_file(directory: Path, version: int) -> Path:
+    log = directory / "_delta_log"
+    log.mkdir(exist_ok=True)
+    return log / f"{version:020d}.json"

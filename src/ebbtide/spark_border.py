@@ -295,14 +295,17 @@ def frame_from_arrow(spark: SparkSession, table: pa.Table, schema: T.StructType)
 @contextmanager
 def asking_the_analyser() -> Iterator[None]:
     """For questions whose answer may be an exception, which classic PySpark would log with its whole stack trace."""
-    # Made by PySpark's own factory: were it first made by `logging`, PySpark's calls on it would fail.
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before = logger.disabled
-    logger.disabled = True
+    # Made by PySpark's own factory: were they first made by `logging`, PySpark's calls on them would fail. The first is
+    # for SQL text, the second for columns.
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = before
+        for logger, was_disabled in zip(loggers, before, strict=True):
+            logger.disabled = was_disabled
 
 
 @contextmanager

@@ -10,29 +10,72 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from ebbtide.log import CommitRecord, TableDetail
+from ebbtide.spark_border import frame_from_arrow
 
-__all__ = ["DETAIL_SCHEMA", "HISTORY_SCHEMA", "detail_frame", "history_frame"]
+__all__ = ["DETAIL_SCHEMA", "HISTORY_SCHEMA", "detail_frame", "history_frame", "rows_frame"]
 
-HISTORY_SCHEMA = """
-    version BIGINT, timestamp TIMESTAMP, userId STRING, userName STRING, operation STRING,
-    operationParameters MAP<STRING, STRING>, job MAP<STRING, STRING>, notebook MAP<STRING, STRING>, clusterId STRING,
-    readVersion BIGINT, isolationLevel STRING, isBlindAppend BOOLEAN, operationMetrics MAP<STRING, STRING>,
-    userMetadata STRING, engineInfo STRING
-"""
+_TEXTS = pa.map_(pa.string(), pa.string())
+_NAMES = pa.list_(pa.string())
+_INSTANT = pa.timestamp("us", tz="UTC")
 
-DETAIL_SCHEMA = """
-    format STRING, id STRING, name STRING, description STRING, location STRING, createdAt TIMESTAMP,
-    lastModified TIMESTAMP, partitionColumns ARRAY<STRING>, clusteringColumns ARRAY<STRING>, numFiles BIGINT,
-    sizeInBytes BIGINT, properties MAP<STRING, STRING>, minReaderVersion INT, minWriterVersion INT,
-    tableFeatures ARRAY<STRING>
-"""
+HISTORY_SCHEMA = pa.schema(
+    {
+        "version": pa.int64(),
+        "timestamp": _INSTANT,
+        "userId": pa.string(),
+        "userName": pa.string(),
+        "operation": pa.string(),
+        "operationParameters": _TEXTS,
+        "job": _TEXTS,
+        "notebook": _TEXTS,
+        "clusterId": pa.string(),
+        "readVersion": pa.int64(),
+        "isolationLevel": pa.string(),
+        "isBlindAppend": pa.bool_(),
+        "operationMetrics": _TEXTS,
+        "userMetadata": pa.string(),
+        "engineInfo": pa.string(),
+    }
+)
+
+DETAIL_SCHEMA = pa.schema(
+    {
+        "format": pa.string(),
+        "id": pa.string(),
+        "name": pa.string(),
+        "description": pa.string(),
+        "location": pa.string(),
+        "createdAt": _INSTANT,
+        "lastModified": _INSTANT,
+        "partitionColumns": _NAMES,
+        "clusteringColumns": _NAMES,
+        "numFiles": pa.int64(),
+        "sizeInBytes": pa.int64(),
+        "properties": _TEXTS,
+        "minReaderVersion": pa.int32(),
+        "minWriterVersion": pa.int32(),
+        "tableFeatures": _NAMES,
+    }
+)
+
+_SPARK_TYPES: Mapping[pa.DataType, T.DataType] = {
+    pa.string(): T.StringType(),
+    pa.int64(): T.LongType(),
+    pa.int32(): T.IntegerType(),
+    pa.bool_(): T.BooleanType(),
+    _INSTANT: T.TimestampType(),
+    _TEXTS: T.MapType(T.StringType(), T.StringType()),
+    _NAMES: T.ArrayType(T.StringType()),
+}
 
 
 def history_frame(spark: SparkSession, commits: Sequence[CommitRecord]) -> DataFrame:
-    return spark.createDataFrame([_history_row(commit) for commit in commits], HISTORY_SCHEMA)
+    return rows_frame(spark, [_history_row(commit) for commit in commits], HISTORY_SCHEMA)
 
 
 def detail_frame(spark: SparkSession, detail: TableDetail) -> DataFrame:
@@ -48,12 +91,19 @@ def detail_frame(spark: SparkSession, detail: TableDetail) -> DataFrame:
         list(detail.clustering_columns),
         detail.num_files,
         detail.size_in_bytes,
-        dict(detail.properties),
+        list(detail.properties.items()),
         detail.min_reader_version,
         detail.min_writer_version,
         list(detail.table_features),
     )
-    return spark.createDataFrame([row], DETAIL_SCHEMA)
+    return rows_frame(spark, [row], DETAIL_SCHEMA)
+
+
+def rows_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    """A small answer as a DataFrame. Through Arrow, because Spark starts a Python worker to show a list of rows."""
+    columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
+    fields = [T.StructField(field.name, _SPARK_TYPES[field.type]) for field in schema]
+    return frame_from_arrow(spark, pa.Table.from_arrays(columns, schema=schema), T.StructType(fields))
 
 
 def _history_row(commit: CommitRecord) -> tuple[Any, ...]:
@@ -86,11 +136,11 @@ def _moment(milliseconds: int | None) -> dt.datetime | None:
         return None
 
 
-def _texts(values: Mapping[str, Any] | None) -> dict[str, str | None] | None:
+def _texts(values: Mapping[str, Any] | None) -> list[tuple[str, str | None]] | None:
     """Parameters hold JSON of any kind; text stays as it is, everything else is shown as JSON."""
     if values is None:
         return None
-    return {
-        key: value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+    return [
+        (key, value if value is None or isinstance(value, str) else orjson.dumps(value).decode())
         for key, value in values.items()
-    }
+    ]

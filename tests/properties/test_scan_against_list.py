@@ -54,7 +54,9 @@ def files(draw):
     return {
         "count": count,
         "deleted": draw(st.one_of(st.just(set()), marks(count))),
-        "row_group_size": draw(st.sampled_from([1, 7, 64, 100, 1_000_000])) if count <= 200 else draw(st.sampled_from([64, 500, 1_000_000])),
+        "row_group_size": draw(st.sampled_from([1, 7, 64, 100, 1_000_000]))
+        if count <= 200
+        else draw(st.sampled_from([64, 500, 1_000_000])),
         "vector": draw(st.sampled_from(["u", "i", "p"])),
         "part": draw(st.sampled_from(["a", "b/c", None])),
     }
@@ -66,7 +68,8 @@ def built(path, drawn, *, partitioned):
         builder.partitioned_by("part")
     for at, file in enumerate(drawn):
         rows = [
-            {"id": at * 10_000 + row, "text": f"{row % 10}" * (row % 30), "part": file["part"]} for row in range(file["count"])
+            {"id": at * 10_000 + row, "text": f"{row % 10}" * (row % 30), "part": file["part"]}
+            for row in range(file["count"])
         ]
         options = {name: file[name] for name in ("deleted", "row_group_size", "vector")}
         builder.file(rows, **options)
@@ -105,11 +108,23 @@ def test_scan_shows_what_filtering_a_list_shows(
 
 
 LEAVES = st.one_of(
-    st.builds("{} {} {}".format, st.just("id"), st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "<=>"]), st.integers(-1, 30_100)),
-    st.builds("{} {} '{}'".format, st.sampled_from(["part", "text"]), st.sampled_from(["=", "<", ">", "<=>"]), st.sampled_from(["a", "b/c", "", "1111"])),
+    st.builds(
+        "{} {} {}".format,
+        st.just("id"),
+        st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "<=>"]),
+        st.integers(-1, 30_100),
+    ),
+    st.builds(
+        "{} {} '{}'".format,
+        st.sampled_from(["part", "text"]),
+        st.sampled_from(["=", "<", ">", "<=>"]),
+        st.sampled_from(["a", "b/c", "", "1111"]),
+    ),
     st.builds("id BETWEEN {} AND {}".format, st.integers(0, 30_000), st.integers(0, 30_000)),
     st.builds("part IN ({})".format, st.sampled_from(["'a'", "'a', 'x'", "'b/c', NULL"])),
-    st.sampled_from(["part IS NULL", "part IS NOT NULL", "text LIKE '22%'", "id % 7 = 3", "coalesce(part, 'a') = 'a'", "true"]),
+    st.sampled_from(
+        ["part IS NULL", "part IS NOT NULL", "text LIKE '22%'", "id % 7 = 3", "coalesce(part, 'a') = 'a'", "true"]
+    ),
 )
 CONDITIONS = st.recursive(
     LEAVES,

@@ -67,7 +67,9 @@ def test_path_that_is_a_file_is_refused(spark, tmp_path):
         ebbtide.read(spark, str(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("url", ["", "  ", "nonsense://x/y", "s3://", "s3:/bucket", "file://host/x", "file:relative", "a\nb", "/"])
+@pytest.mark.parametrize(
+    "url", ["", "  ", "nonsense://x/y", "s3://", "s3:/bucket", "file://host/x", "file:relative", "a\nb", "/"]
+)
 def test_broken_url_is_refused(spark, url):
     with pytest.raises(RequestError):
         ebbtide.read(spark, url)
@@ -175,7 +177,9 @@ def test_vector_prefix_that_leaves_its_directory_is_refused(spark, tmp_path, pre
         ebbtide.read(spark, str(with_vector(builder, hostile).path))
 
 
-@pytest.mark.parametrize("path", ["../secret.parquet", "a/../../secret.parquet", "%2e%2e/secret.parquet", "..%2Fsecret.parquet"])
+@pytest.mark.parametrize(
+    "path", ["../secret.parquet", "a/../../secret.parquet", "%2e%2e/secret.parquet", "..%2Fsecret.parquet"]
+)
 def test_data_file_that_climbs_out_of_the_table_is_refused(spark, tmp_path, path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
     (tmp_path / "secret.parquet").write_bytes((builder.path / builder.files[0].add["path"]).read_bytes())
@@ -184,7 +188,13 @@ def test_data_file_that_climbs_out_of_the_table_is_refused(spark, tmp_path, path
         ebbtide.read(spark, str(builder.path))
 
 
-FOREIGN = ["s3://bucket/x.parquet", "http://127.0.0.1:1/x.parquet", "hdfs://host/x", "memory://other/x.parquet", "file://host/x.parquet"]
+FOREIGN = [
+    "s3://bucket/x.parquet",
+    "http://127.0.0.1:1/x.parquet",
+    "hdfs://host/x",
+    "memory://other/x.parquet",
+    "file://host/x.parquet",
+]
 
 
 @pytest.mark.parametrize("url", FOREIGN)
@@ -207,7 +217,9 @@ def test_option_allows_another_store_and_then_the_store_answers(spark, tmp_path)
     builder = table(tmp_path / "t").file(rows(5)).commit()
     descriptor = VectorFile(builder.path).add([1]) | {"storageType": "p", "pathOrInlineDv": "memory://none/x.bin"}
     with pytest.raises(MissingDataFileError, match=r"x\.bin"):
-        ebbtide.read(spark, str(with_vector(builder, descriptor).path), config=ebbtide.EngineConfig(allow_foreign_paths=True))
+        ebbtide.read(
+            spark, str(with_vector(builder, descriptor).path), config=ebbtide.EngineConfig(allow_foreign_paths=True)
+        )
 
 
 def bitmap_of(body):
@@ -265,7 +277,9 @@ BOMBS = {
     "object": '{"a":' * 200_000 + "1" + "}" * 200_000,
     "add": '{"add": {"path": "x", "tags": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}}",
     "unknown action": '{"surprise": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    "huge number": '{"add": {"path": "x", "partitionValues": {}, "size": ' + "9" * 1_000_000 + ', "modificationTime": 1, "dataChange": true}}',
+    "huge number": '{"add": {"path": "x", "partitionValues": {}, "size": '
+    + "9" * 1_000_000
+    + ', "modificationTime": 1, "dataChange": true}}',
 }
 
 

@@ -63,7 +63,9 @@ def test_timestamp_in_every_form_finds_the_version_that_was_current(spark, build
 
 
 def test_timestamp_without_a_zone_is_in_the_time_zone_of_the_session(spark, builder):
-    local = (FIRST_COMMIT + dt.timedelta(seconds=61)).astimezone(dt.timezone(dt.timedelta(hours=-5))).replace(tzinfo=None)
+    local = (
+        (FIRST_COMMIT + dt.timedelta(seconds=61)).astimezone(dt.timezone(dt.timedelta(hours=-5))).replace(tzinfo=None)
+    )
     with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         for given in (local, local.isoformat(sep=" ")):
             assert_same_rows(ebbtide.read(spark, str(builder.path), timestamp=given), builder.expected(1))

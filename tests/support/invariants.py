@@ -88,8 +88,8 @@ def checked(
 
 def assert_table_invariants(
     spark: Any, path: Path, *, before: TableImage, result: Any = None, config: EngineConfig = DEFAULT_CONFIG
-) -> None:
-    """Fail with the number of the first invariant that does not hold.
+) -> TableImage:
+    """Fail with the number of the first invariant that does not hold; what the table is now, for the next round.
 
     `result` may be a `DeleteResult` or None, and then the commit alone is asked what happened.
     """
@@ -98,7 +98,7 @@ def assert_table_invariants(
     if after.state.version == before.state.version:
         assert getattr(result, "version", None) is None, "a version was reported that does not exist"
         assert not difference(after.rows, before.rows), "rows changed without a commit"
-        return
+        return after
     assert after.state.version == before.state.version + 1, "one DELETE, one version"
     if hasattr(result, "version"):
         assert result.version == after.state.version
@@ -113,6 +113,7 @@ def assert_table_invariants(
     earlier = arrow_table(ebbtide.read(spark, str(path), version=before.state.version, config=config))
     assert not difference(earlier, before.rows), "9: the version before shows other rows now"
     _checksum_is_right(path, after.state)
+    return after
 
 
 def _one_live_add_a_path_and_its_vector_loads(table: Path, state: LogState) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.support.arrow_deletes import Condition, snapshot_ids
 from tests.support.log_reading import Json, data_file, newest_version, read_commit, vector_id, vector_rows
-from tests.torture.workload import ANY_VERSION, Condition, ids_digest, snapshot_ids
+from tests.torture.workload import ANY_VERSION, ids_digest
 
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.support.arrow_deletes import install_without_spark
 from tests.support.spark_session import open_session
-from tests.torture.workload import Worker, install_counting, install_without_spark
+from tests.torture.workload import Worker, install_counting
 
 from ebbtide.storage import open_store
 

@@ -3,51 +3,34 @@
 A worker draws operations from its own seeded dice: DELETEs, appends, compactions by deltalake, checkpoints, reads of the newest
 and of older versions. Everything it does becomes a record, and `model` compares the records with the log afterwards.
 
-The DELETEs run the engine's own command: transaction, rebase, vectors, commit, post-commit. Only the Spark job that looks
-for rows is replaced, by one that reads the Parquet files with pyarrow, because eight JVMs do not fit one machine. One
-more worker may run with a real session.
+The DELETEs run the engine's own command; only the Spark job that looks for rows is replaced (`arrow_deletes`), because
+eight JVMs do not fit one machine. One more worker may run with a real session.
 """
 
 from __future__ import annotations
 
-import io
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from tests.support.arrow_deletes import Condition, delete_without_spark, snapshot_ids
 from tests.support.races import new_data_file
 
-from ebbtide.commands import delete as delete_module
 from ebbtide.commands import row_deletion
 from ebbtide.commands.delete import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import DeltaConcurrentModificationException
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.log.checkpoint_writer import write_checkpoint
-from ebbtide.pruning import prune
-from ebbtide.scan import resolve_files
 from ebbtide.storage import ObjectStore
-from ebbtide.transaction import Operation, ReadPredicate, Transaction
+from ebbtide.transaction import Operation, Transaction
 
-__all__ = [
-    "ANY_VERSION",
-    "INITIAL_IDS",
-    "Condition",
-    "Worker",
-    "forget_files",
-    "ids_digest",
-    "install_counting",
-    "install_without_spark",
-    "snapshot_ids",
-]
+__all__ = ["ANY_VERSION", "INITIAL_IDS", "Record", "Worker", "ids_digest", "install_counting"]
 
 IDS_A_WRITER = 1_000_000
 IDS_AN_APPEND = 40
@@ -62,71 +45,20 @@ ANY_VERSION = -1
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition in two languages: SQL for the engine, pyarrow for the model and for workers without Spark."""
-
-    kind: str
-    numbers: tuple[int, ...]
-
-    @property
-    def text(self) -> str:
-        match self.kind:
-            case "in":
-                return f"id IN ({', '.join(map(str, self.numbers))})"
-            case "between":
-                return f"id BETWEEN {self.numbers[0]} AND {self.numbers[1]}"
-        return f"id % {self.numbers[0]} = {self.numbers[1]}"
-
-    def mask(self, ids: pa.Array) -> pa.Array:
-        match self.kind:
-            case "in":
-                return pc.is_in(ids, value_set=pa.array(self.numbers, pa.int64()))
-            case "between":
-                return pc.and_(pc.greater_equal(ids, self.numbers[0]), pc.less_equal(ids, self.numbers[1]))
-        divisor, rest = self.numbers
-        quotient = pc.multiply(pc.divide(ids, divisor), divisor)
-        return pc.equal(pc.subtract(ids, quotient), rest)
-
-    def matches(self, number: int) -> bool:
-        return bool(self.mask(pa.array([number], pa.int64()))[0].as_py())
-
-    @classmethod
-    def drawn(cls, dice: Random, writers: int) -> Condition:
-        """A few rows, a stretch of one writer's rows, or a sprinkling over every file."""
-        writer = dice.choice([0, dice.randrange(1, writers + 1)])
-        first, ids = writer * IDS_A_WRITER, INITIAL_IDS if writer == 0 else APPENDED_IDS
-        kind = dice.choices(["in", "between", "modulo"], [5, 3, 2])[0]
-        if kind == "in":
-            return cls(kind, tuple(sorted({first + dice.randrange(ids) for _ in range(5)})))
-        if kind == "between":
-            start = first + dice.randrange(ids)
-            return cls(kind, (start, start + dice.randrange(60)))
-        return cls(kind, (199, dice.randrange(199)))
+def drawn_condition(dice: Random, writers: int) -> Condition:
+    """A few rows, a stretch of one writer's rows, or a sprinkling over every file."""
+    writer = dice.choice([0, dice.randrange(1, writers + 1)])
+    first, ids = writer * IDS_A_WRITER, INITIAL_IDS if writer == 0 else APPENDED_IDS
+    kind = dice.choices(["in", "between", "modulo"], [5, 3, 2])[0]
+    if kind == "in":
+        return Condition(kind, tuple(sorted({first + dice.randrange(ids) for _ in range(5)})))
+    if kind == "between":
+        start = first + dice.randrange(ids)
+        return Condition(kind, (start, start + dice.randrange(60)))
+    return Condition(kind, (199, dice.randrange(199)))
 
 
-# --- the engine without Spark -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _ArrowMatcher:
-    """Stands for a condition that Spark has bound."""
-
-    condition: Condition
-    is_partition_only: bool = False
-
-    @property
-    def shown(self) -> str:
-        return self.condition.text
-
-    def matching(self, ids: pa.Array) -> pa.Array:
-        return self.condition.mask(ids)
-
-    def candidates(self, spark: None, snapshot: Snapshot) -> pa.Table:
-        return prune(snapshot.files, self.condition.text, schema=snapshot.schema, partition_columns=()).files
-
-    def read_predicate(self, spark: None, snapshot: Snapshot) -> ReadPredicate:
-        return ReadPredicate()
+# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 class _Counts(threading.local):
@@ -138,46 +70,13 @@ class _Counts(threading.local):
 
 
 COUNTS = _Counts()
-_CONDITIONS: dict[str, Condition] = {}
-_IDS: dict[tuple[str, str], pa.Array] = {}
-
-
-def _matched_row_sets(spark: None, snapshot: Snapshot, files: list[Any], matching: Callable[[pa.Array], pa.Array]):
-    for file in files:
-        mask = matching(_file_ids(snapshot.store, file.relative_path))
-        rows = RowIndexSet.from_iterable(pc.indices_nonzero(mask).to_pylist())
-        rows = rows if file.marks is None else rows - file.marks
-        if rows:
-            yield file, rows
-
-
-def _file_ids(store: ObjectStore, path: str) -> pa.Array:
-    """The ids of a data file in physical order; a file never changes, so it is read once."""
-    found = _IDS.get((store.url, path))
-    if found is None:
-        found = pq.read_table(io.BytesIO(store.read(path)), columns=["id"])["id"].combine_chunks()
-        _IDS[store.url, path] = found
-    return found
-
-
-def forget_files() -> None:
-    _IDS.clear()
-
-
-class _DeleteWithoutSpark(DeleteCommand):
-    def refresh_readers(self, snapshot: Snapshot) -> None:
-        """Nobody to refresh."""
-
-
-def install_without_spark(patch: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Let the commands of this process find rows with pyarrow."""
-    patch(row_deletion, "matched_row_sets", _matched_row_sets)
-    patch(delete_module, "bind_matcher", lambda spark, snapshot, request: _ArrowMatcher(_CONDITIONS[request.condition]))
 
 
 def install_counting(patch: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Count rebases, and the files that are looked at again in them."""
+    """Count rebases, and the files that are looked at again in them. Doing so twice would count them twice."""
     follow, resolve = row_deletion.RowDeletion.follow, row_deletion.resolve_files
+    if hasattr(follow, "counts"):
+        return
 
     def counted_follow(self, lost):
         COUNTS.rebases += 1
@@ -191,6 +90,7 @@ def install_counting(patch: Callable[[Any, str, Any], None] = setattr) -> None:
         COUNTS.rescanned += files.num_rows if COUNTS.is_following else 0
         return resolve(snapshot, files, **options)
 
+    counted_follow.counts = True
     patch(row_deletion.RowDeletion, "follow", counted_follow)
     patch(row_deletion, "resolve_files", counted_resolve)
 
@@ -244,16 +144,15 @@ class Worker:
     # --- by us --------------------------------------------------------------------------------------------------------
 
     def delete(self, name: str) -> Record:
-        condition = Condition.drawn(self.dice, self.writers)
-        mode = self.dice.choice(["on", "on", "on", "auto"]) if self.spark is not None else "on"
-        _CONDITIONS[condition.text] = condition
-        options = WriteOptions(deletion_vectors=mode, user_metadata=name, storage_options=self.storage_options)
-        request = DeleteRequest(self.store, condition.text, options=options, hint=self.hint)
-        command = DeleteCommand if self.spark is not None else _DeleteWithoutSpark
+        condition = drawn_condition(self.dice, self.writers)
         COUNTS.rebases = COUNTS.rescanned = 0
-        said = {"condition": [condition.kind, list(condition.numbers)]}
-        result = command(self.spark, request).run()
-        return said | {
+        if self.spark is None:
+            result = delete_without_spark(self.store, condition, hint=self.hint, user_metadata=name)
+        else:
+            options = WriteOptions(deletion_vectors=self.dice.choice(["on", "auto"]), user_metadata=name)
+            result = DeleteCommand(self.spark, DeleteRequest(self.store, condition.text, options=options)).run()
+        return {
+            "condition": [condition.kind, list(condition.numbers)],
             "version": result.version,
             "deleted": result.num_affected_rows,
             "rebases": COUNTS.rebases,
@@ -307,7 +206,7 @@ class Worker:
         from deltalake import DeltaTable
         from deltalake.exceptions import CommitFailedError
 
-        condition = Condition.drawn(self.dice, self.writers)
+        condition = drawn_condition(self.dice, self.writers)
         table = DeltaTable(self.place, storage_options=self.storage_options)
         try:
             metrics = table.delete(condition.text)
@@ -331,14 +230,6 @@ class Worker:
         first = (self.number + 1) * IDS_A_WRITER + self.appended
         self.appended += IDS_AN_APPEND
         return list(range(first, first + IDS_AN_APPEND))
-
-
-def snapshot_ids(snapshot: Snapshot) -> Iterator[int]:
-    """The rows of a snapshot by the engine's own eyes, with pyarrow in place of Spark."""
-    for file in resolve_files(snapshot, snapshot.files):
-        for row, number in enumerate(_file_ids(snapshot.store, file.relative_path or "").to_pylist()):
-            if file.marks is None or row not in file.marks:
-                yield number
 
 
 def ids_digest(ids: Any) -> str:

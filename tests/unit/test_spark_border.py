@@ -69,7 +69,9 @@ def test_file_that_spark_skips_is_refused(name):
         border.ensure_listed(["file:/t/fine.parquet", f"file:/t/{name}"])
 
 
-@pytest.mark.parametrize("name", ["x", "x_", "_p=1", "_metadata", "_common_metadata", "x.parquet", "_delta_log/x", "a/.b/x"])
+@pytest.mark.parametrize(
+    "name", ["x", "x_", "_p=1", "_metadata", "_common_metadata", "x.parquet", "_delta_log/x", "a/.b/x"]
+)
 def test_file_that_spark_lists_is_accepted(name):
     border.ensure_listed([f"file:/t/{name}"])
 

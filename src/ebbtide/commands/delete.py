@@ -75,7 +75,7 @@ class DeleteCommand:
         self.on_phase("Looking for matching rows")
         matcher = bind_matcher(self.spark, snapshot, self.request)
         outcome = self.perform_delete(transaction, matcher)
-        follower = _Follower(self, matcher, outcome, started)
+        follower = _Follower(self, matcher, outcome, snapshot, started)
         self.on_phase("Committing")
         committed = transaction.commit(
             outcome.actions,
@@ -152,10 +152,12 @@ class _Follower:
     command: DeleteCommand
     matcher: Matcher | None
     outcome: DeleteOutcome
+    snapshot: Snapshot
     started: float
 
     def __call__(self, lost: Lost, /) -> Rebased | None:
         assert_removable(lost.newest)
+        self.snapshot = lost.newest
         if self.outcome.rows is None:
             self.outcome = self.command.delete_again(lost.newest, self.matcher)
         else:
@@ -173,7 +175,15 @@ class _Follower:
             parameters={"predicate": orjson.dumps(predicates).decode()},
             metrics=self.metrics().operation_metrics,
             user_metadata=self.command.request.options.user_metadata,
+            tags=self._tags(),
         )
+
+    def _tags(self) -> dict[str, str] | None:
+        """Whether rows kept their ids. Files are rewritten only where ids were not tracked when the work began."""
+        if not self.snapshot.properties.enable_row_tracking:
+            return None
+        rewrote = self.outcome.rows is not None and bool(self.outcome.rows.rewrites)
+        return {"delta.rowTracking.preserved": "false" if rewrote else "true"}
 
 
 def assert_removable(snapshot: Snapshot) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.errors import InternalError
+from ebbtide.errors import InternalError, UnsupportedFeatureError
 
 __all__ = ["BlockTable", "FileKeys", "block_table", "hash_keys", "path_hash", "size_keys"]
 
@@ -37,6 +38,9 @@ _WORDS_PER_BLOCK = 1024
 _WORD_TYPE = pa.list_(pa.int64())
 # Above this many blocks of 65,536 rows (each 8 KiB of words) the thin form is used.
 _MOST_WIDE_BLOCKS = 4096
+# Above this many thin blocks (about 20 bytes each) Spark could not broadcast the table anyway. A few bytes of a hostile
+# vector can claim billions of rows; this is where they end.
+_MOST_THIN_BLOCKS = 1 << 25
 _LARGEST_SIZE = 1 << (63 - _BLOCK_BITS)
 # Spark's xxhash64() starts from this seed.
 _SPARK_SEED = 42
@@ -104,15 +108,25 @@ def block_table(
     key: str,
     words: str,
     most_wide_blocks: int = _MOST_WIDE_BLOCKS,
+    most_thin_blocks: int = _MOST_THIN_BLOCKS,
 ) -> BlockTable:
-    wide = sum(1 for rows in marks for _ in rows.to_blocks()) <= most_wide_blocks
+    """The blocks of all files' marks; `UnsupportedFeatureError` when they are too many to broadcast."""
+    all_blocks = (block for rows in marks for block in rows.to_blocks())
+    wide = sum(1 for _ in islice(all_blocks, most_wide_blocks + 1)) <= most_wide_blocks
     blocks_of = _wide_blocks if wide else _thin_blocks
     schema = pa.schema([(key, pa.int64()), (words, _WORD_TYPE)])
-    batches = [
-        pa.record_batch(columns, schema=schema)
-        for rows, prefix in zip(marks, prefixes, strict=True)
-        for columns in blocks_of(rows, prefix)
-    ]
+    batches: list[pa.RecordBatch] = []
+    count = 0
+    for rows, prefix in zip(marks, prefixes, strict=True):
+        for columns in blocks_of(rows, prefix):
+            batches.append(pa.record_batch(columns, schema=schema))
+            count += batches[-1].num_rows
+            if count > most_thin_blocks:
+                raise UnsupportedFeatureError(
+                    f"The deletion vectors of one read mark rows in more than {most_thin_blocks} blocks of 64 rows. "
+                    "Read fewer files at once (`where=`) or rewrite the table without its marked rows.",
+                    error_class="",
+                )
     return BlockTable(pa.Table.from_batches(batches, schema), 16 if wide else 6)
 
 

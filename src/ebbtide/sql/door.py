@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ebbtide.commands.alter import set_properties, unset_properties
@@ -23,8 +24,12 @@ from ebbtide.sql.statements import (
 )
 from ebbtide.storage import open_store
 from ebbtide.table import DeltaTable
+from ebbtide.table_views import rows_frame
 
 __all__ = ["sql"]
+
+
+_DELETED = pa.schema({"num_affected_rows": pa.int64()})
 
 
 def sql(
@@ -48,7 +53,7 @@ def sql(
         case Delete():
             named = table if parsed.alias is None else table.alias(parsed.alias)
             deleted = named.delete(parsed.condition)
-            return spark.createDataFrame([(deleted.num_affected_rows,)], "num_affected_rows BIGINT")
+            return rows_frame(spark, [(deleted.num_affected_rows,)], _DELETED)
         case DescribeHistory():
             return table.history(parsed.limit)
         case DescribeDetail():

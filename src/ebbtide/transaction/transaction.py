@@ -56,7 +56,7 @@ _LOOK_FIRST_AFTER_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Committed:
-    """What came of a commit. Without `actions` there was nothing to do, and `version` is the one that was read."""
+    """What came of a commit. Without `actions` there was nothing to do, and `version` is the one that shows it."""
 
     version: int
     # As written, commitInfo first.
@@ -116,11 +116,6 @@ class Transaction:
     ) -> Transaction:
         """A transaction on the newest version; `hint` is an older snapshot to go forward from."""
         return cls(store, load_snapshot(store, config=config, hint=hint), config=config, clock=clock)
-
-    @classmethod
-    def on(cls, snapshot: Snapshot, *, clock: Clock = SYSTEM_CLOCK) -> Transaction:
-        """A transaction on a snapshot that is at hand, not necessarily the newest."""
-        return cls(snapshot.store, snapshot, config=snapshot.config, clock=clock)
 
     @classmethod
     def create(
@@ -248,15 +243,16 @@ class Transaction:
 
     def _follow(self, lost: Lost, staged: Staged, rebase: Rebase | None) -> Staged | None:
         """What to commit on top of the winners, None when they left nothing to do; raises where they are in the way."""
+        self._base = lost.newest
         if rebase is None:
             _raise(lost.conflict())
-            followed: Staged | None = staged.after(lost)
-        else:
-            _raise(first_lasting_conflict(self._contender(lost.read, staged), lost.winners))
-            rebased = None if _has_been_executed(lost.newest, staged.set_transaction) else rebase(lost)
-            followed = None if rebased is None else Staged(rebased.actions, rebased.operation, staged.set_transaction)
-        self._base = lost.newest
-        return followed
+            return staged.after(lost)
+        _raise(first_lasting_conflict(self._contender(lost.read, staged), lost.winners))
+        if _has_been_executed(lost.newest, staged.set_transaction):
+            # The loop notices that the work is done; the command has nothing to add.
+            return staged
+        rebased = rebase(lost)
+        return None if rebased is None else Staged(rebased.actions, rebased.operation, staged.set_transaction)
 
     def _contender(self, read: Snapshot, staged: Staged) -> Contender:
         return Contender(read, self._reads, staged.all_actions, staged.operation.name, staged.set_transaction)

@@ -92,7 +92,9 @@ def test_text_partition_column_of_an_odd_name_has_its_values(spark, tmp_path, na
 
 
 def test_user_column_called_metadata_can_be_filtered_and_the_hidden_one_is_still_used(spark, tmp_path):
-    builder = table(tmp_path / "t", id=pa.int64(), _metadata=pa.struct({"row_index": pa.int64(), "file_size": pa.string()}))
+    builder = table(
+        tmp_path / "t", id=pa.int64(), _metadata=pa.struct({"row_index": pa.int64(), "file_size": pa.string()})
+    )
     rows = [{"id": n, "_metadata": {"row_index": 99 - n, "file_size": "big"}} for n in range(100)]
     builder.file(rows, deleted=[10, 64]).commit()
     frame = ebbtide.read(spark, str(builder.path)).where("_metadata.row_index > 30")
@@ -125,7 +127,9 @@ def test_reserved_name_is_fine_where_the_parquet_reader_does_not_see_it(spark, t
 NESTED = {
     "id": pa.int64(),
     "part of": pa.string(),
-    "place": pa.struct({"street name": pa.string(), "deep": pa.struct({"x.y": pa.int32(), "seen": pa.timestamp("us", "UTC")})}),
+    "place": pa.struct(
+        {"street name": pa.string(), "deep": pa.struct({"x.y": pa.int32(), "seen": pa.timestamp("us", "UTC")})}
+    ),
     "tags": pa.list_(pa.struct({"tag": pa.string(), "more": pa.list_(pa.struct({"n": pa.int64()}))})),
     "prices": pa.map_(pa.struct({"cur": pa.string()}), pa.struct({"price": pa.decimal128(20, 4)})),
 }
@@ -150,7 +154,9 @@ def test_mapped_columns_are_renamed_at_every_level(spark, tmp_path, mode, row_in
     frame = ebbtide.read(spark, str(builder.path))
     assert_same_rows(frame, builder.expected())
     streets = [row["place"]["street name"] for row in builder.rows() if row["place"] and row["id"] > 5]
-    assert sorted(row[0] for row in frame.where("id > 5 AND place IS NOT NULL").select("place.`street name`").collect()) == sorted(streets)
+    assert sorted(
+        row[0] for row in frame.where("id > 5 AND place IS NOT NULL").select("place.`street name`").collect()
+    ) == sorted(streets)
 
 
 def test_columns_mapped_by_id_are_found_under_any_name_in_the_file(spark, tmp_path, monkeypatch):
@@ -180,7 +186,9 @@ def test_table_mapped_by_id_does_not_change_how_other_tables_are_read(spark, tmp
 
 def test_column_added_later_is_null_in_older_files(spark, tmp_path):
     builder = table(tmp_path / "t", a=pa.int32()).file([{"a": 1}, {"a": 2}], deleted=[0]).commit()
-    builder.schema(pa.schema({"b": pa.struct({"c": pa.string()}), "a": pa.int32()})).file([{"a": 3, "b": {"c": "x"}}]).commit()
+    builder.schema(pa.schema({"b": pa.struct({"c": pa.string()}), "a": pa.int32()})).file(
+        [{"a": 3, "b": {"c": "x"}}]
+    ).commit()
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
@@ -215,7 +223,12 @@ def test_timestamps_in_the_old_96_bit_form_are_the_same_instants(spark, tmp_path
 
     write = pq.write_table
     builder = table(tmp_path / "t", id=pa.int64(), seen=pa.timestamp("us", "UTC"))
-    instants = [INSTANT, dt.datetime(1901, 1, 1, tzinfo=dt.timezone.utc), dt.datetime(2200, 12, 31, 23, 59, tzinfo=dt.timezone.utc), None]
+    instants = [
+        INSTANT,
+        dt.datetime(1901, 1, 1, tzinfo=dt.timezone.utc),
+        dt.datetime(2200, 12, 31, 23, 59, tzinfo=dt.timezone.utc),
+        None,
+    ]
     rows = [{"id": number, "seen": instants[number % 4]} for number in range(70)]
     with monkeypatch.context() as patched:
         patched.setattr(pq, "write_table", write_int96)

@@ -15,8 +15,28 @@ from ebbtide.errors import CorruptTableError, MissingDataFileError, UnsupportedF
 pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string()})
-DIRECTORIES = ["a b", "t%20x", "t[1]", "t{a,b}", "t#?x", "té", "part=1", "t*x", "_hidden/.deep", "a:b", "back\\slash", "t,u;v"]
-FILE_NAMES = ["a b%20#é.parquet", "x[1]{a,b}*?.parquet", "plus+&=;@,.parquet", "no-extension", "back\\slash.parquet", "deep/er/x.parquet"]
+DIRECTORIES = [
+    "a b",
+    "t%20x",
+    "t[1]",
+    "t{a,b}",
+    "t#?x",
+    "té",
+    "part=1",
+    "t*x",
+    "_hidden/.deep",
+    "a:b",
+    "back\\slash",
+    "t,u;v",
+]
+FILE_NAMES = [
+    "a b%20#é.parquet",
+    "x[1]{a,b}*?.parquet",
+    "plus+&=;@,.parquet",
+    "no-extension",
+    "back\\slash.parquet",
+    "deep/er/x.parquet",
+]
 SKIPPED_BY_SPARK = ["_x.parquet", ".x.parquet", "x.parquet._COPYING_"]
 
 
@@ -38,7 +58,9 @@ def test_table_in_a_directory_of_any_name_is_read(spark, tmp_path, name, partiti
 def test_files_of_any_name_are_read(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     for at, name in enumerate(FILE_NAMES):
-        builder.file(rows(70, at * 1000), deleted=[at, 64], name=name).file(rows(5, at * 1000 + 500), name="plain " + name)
+        builder.file(rows(70, at * 1000), deleted=[at, 64], name=name).file(
+            rows(5, at * 1000 + 500), name="plain " + name
+        )
     builder.commit()
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
@@ -67,7 +89,9 @@ def test_files_outside_the_table_are_read(spark, tmp_path, partitioned):
     if partitioned:
         other.partitioned_by("part")
         builder.partitioned_by("part")
-    other.file(rows(70), deleted=[1, 64], vector="p").file(rows(9, 900, "q"), deleted=[3], vector="i").file(rows(4, 100)).commit()
+    other.file(rows(70), deleted=[1, 64], vector="p").file(rows(9, 900, "q"), deleted=[3], vector="i").file(
+        rows(4, 100)
+    ).commit()
     builder.file(rows(70, 300), deleted=[5]).file(rows(7, 500, "z")).commit()
     adopt(builder, other)
     expected = pa.concat_tables([builder.expected(), other.expected()])
@@ -86,7 +110,12 @@ def test_missing_file_outside_the_table_is_named(spark, tmp_path):
 
 @pytest.mark.parametrize("deleted", [[], [1]])
 def test_file_of_another_length_than_the_log_says_is_refused(spark, tmp_path, deleted):
-    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(rows(50), deleted=deleted, name="cut.parquet").commit()
+    builder = (
+        TableBuilder(tmp_path / "t", SCHEMA)
+        .deletion_vectors()
+        .file(rows(50), deleted=deleted, name="cut.parquet")
+        .commit()
+    )
     file = builder.path / "cut.parquet"
     file.write_bytes(file.read_bytes()[:-10])
     with pytest.raises(CorruptTableError, match=r"cut\.parquet"):

@@ -96,7 +96,10 @@ def test_filter_that_skips_row_groups_does_not_shift_positions(spark, tmp_path):
 
 def test_record_level_filter_of_the_row_reader_does_not_shift_positions(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(1_000), deleted=range(500, 1_000, 3)).commit()
-    settings = {"spark.sql.parquet.enableVectorizedReader": "false", "spark.sql.parquet.recordLevelFilter.enabled": "true"}
+    settings = {
+        "spark.sql.parquet.enableVectorizedReader": "false",
+        "spark.sql.parquet.recordLevelFilter.enabled": "true",
+    }
     with session_settings(spark, settings):
         frame = ebbtide.read(spark, str(builder.path)).where("id > 700")
         assert_same_rows(frame, [row for row in builder.rows() if row["id"] > 700])

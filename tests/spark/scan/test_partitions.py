@@ -71,7 +71,9 @@ def test_texts_of_special_characters_come_back_as_they_were(spark, tmp_path):
 @pytest.mark.parametrize("text", SPECIAL_TEXTS)
 def test_condition_on_a_special_text_finds_its_partition(spark, tmp_path, text):
     builder = table(tmp_path / "t", pa.string()).partitioned_by("part")
-    builder.file([{"id": 1, "part": text}, {"id": 2, "part": text}], deleted=[0]).file([{"id": 3, "part": "other"}]).commit()
+    builder.file([{"id": 1, "part": text}, {"id": 2, "part": text}], deleted=[0]).file(
+        [{"id": 3, "part": "other"}]
+    ).commit()
     literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t") + "'"
     assert [row.id for row in ebbtide.read(spark, str(builder.path), where=f"part = {literal}").collect()] == [2]
 
@@ -122,7 +124,9 @@ def test_timestamps_of_partitions_do_not_move_with_the_session_time_zone(spark, 
     assert {row.part for row in found} == {round(value.timestamp() * 1_000_000) for value in values}
 
 
-@pytest.mark.parametrize(("data_type", "text"), [(pa.int32(), "twelve"), (pa.int8(), "300"), (pa.date32(), "2024-02-30")])
+@pytest.mark.parametrize(
+    ("data_type", "text"), [(pa.int32(), "twelve"), (pa.int8(), "300"), (pa.date32(), "2024-02-30")]
+)
 def test_text_that_is_no_value_of_its_column_is_refused_and_not_null(spark, tmp_path, data_type, text):
     builder = table(tmp_path / "t", data_type).partitioned_by("part").file([{"id": 1, "part": None}]).commit()
     add = builder.files[0].add | {"partitionValues": {"part": text}}

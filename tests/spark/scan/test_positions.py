@@ -62,7 +62,9 @@ def test_every_live_row_says_its_file_and_physical_row(spark, tmp_path, partitio
 
 def test_positions_survive_splits(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
-    builder.file(rows("a", 4_000), deleted=range(0, 4_000, 3), row_group_size=200).file(rows("b", 2_000, 9_000), row_group_size=200)
+    builder.file(rows("a", 4_000), deleted=range(0, 4_000, 3), row_group_size=200).file(
+        rows("b", 2_000, 9_000), row_group_size=200
+    )
     builder.commit()
     with session_settings(spark, {"spark.sql.files.maxPartitionBytes": "2048", "spark.sql.files.openCostInBytes": "0"}):
         snapshot = load_snapshot(open_store(str(builder.path)))
@@ -114,4 +116,6 @@ def test_position_that_nobody_uses_does_not_break_the_plan(spark, tmp_path, drop
     snapshot = load_snapshot(open_store(str(builder.path)))
     scan = scan_with_positions(spark, snapshot, resolve_files(snapshot, snapshot.files))
     found = scan.frame.drop(getattr(scan, dropped)).where("id % 2 = 0").collect()
-    assert sorted(row.id for row in found) == [number for number in (*range(2, 70), *range(500, 505)) if number % 2 == 0 and number != 64]
+    assert sorted(row.id for row in found) == [
+        number for number in (*range(2, 70), *range(500, 505)) if number % 2 == 0 and number != 64
+    ]

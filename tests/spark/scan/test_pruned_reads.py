@@ -60,10 +60,16 @@ CONDITIONS = {
     "between": ("id BETWEEN 50 AND 150", lambda: F.col("id").between(50, 150)),
     "equal number": ("id = 105", lambda: F.col("id") == 105),
     "text": ("name > 'n100' AND name < 'n150'", lambda: (F.col("name") > "n100") & (F.col("name") < "n150")),
-    "either": ("id = 101 OR (part = 'b' AND id > 5)", lambda: (F.col("id") == 101) | ((F.col("part") == "b") & (F.col("id") > 5))),
+    "either": (
+        "id = 101 OR (part = 'b' AND id > 5)",
+        lambda: (F.col("id") == 101) | ((F.col("part") == "b") & (F.col("id") > 5)),
+    ),
     "date": ("day = DATE'2024-04-15'", lambda: F.col("day") == F.lit(dt.date(2024, 4, 15))),
     "decimal": ("price = 104.00", lambda: F.col("price") == F.lit(Decimal("104.00"))),
-    "mixed": ("part = 'b' AND upper(name) LIKE 'N1%'", lambda: (F.col("part") == "b") & F.upper(F.col("name")).like("N1%")),
+    "mixed": (
+        "part = 'b' AND upper(name) LIKE 'N1%'",
+        lambda: (F.col("part") == "b") & F.upper(F.col("name")).like("N1%"),
+    ),
 }
 
 
@@ -86,7 +92,14 @@ def test_filter_on_the_result_still_needs_every_file(spark, builder):
 
 @pytest.mark.parametrize(
     "where",
-    ["id % 3 = 1", "length(name) = 4 AND part <> 'a'", "part IS NULL", "NOT (id < 100)", "name LIKE '%5'", "id = 5 OR rand() > 2"],
+    [
+        "id % 3 = 1",
+        "length(name) = 4 AND part <> 'a'",
+        "part IS NULL",
+        "NOT (id < 100)",
+        "name LIKE '%5'",
+        "id = 5 OR rand() > 2",
+    ],
 )
 def test_condition_that_rules_out_nothing_or_everything_gives_the_same_rows(spark, builder, where):
     path = str(builder.path)

@@ -32,7 +32,9 @@ def numbered(count, start=0):
 
 @pytest.fixture
 def plain(tmp_path):
-    return TableBuilder(tmp_path / "plain", SCHEMA).deletion_vectors().file(numbered(30)).file(numbered(20, 100)).commit()
+    return (
+        TableBuilder(tmp_path / "plain", SCHEMA).deletion_vectors().file(numbered(30)).file(numbered(20, 100)).commit()
+    )
 
 
 @pytest.fixture

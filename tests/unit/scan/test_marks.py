@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.errors import InternalError
+from ebbtide.errors import InternalError, UnsupportedFeatureError
 from ebbtide.scan.marks import block_table
 
 ROWS = [0, 1, 63, 64, 65_535, 65_536, 65_599, 1_000_000, 2**32 - 1, 2**32, 8_589_934_591]
@@ -78,3 +78,10 @@ def test_columns_have_the_names_and_types_that_the_join_expects():
 def test_row_beyond_the_room_of_a_key_is_an_error_and_not_another_row():
     with pytest.raises(InternalError, match="beyond what a scan can address"):
         made([1 << 33])
+
+
+def test_more_blocks_than_can_be_broadcast_are_refused():
+    rows = range(0, 640, 64)
+    assert made(rows, most_wide_blocks=0, most_thin_blocks=10).table.num_rows == 10
+    with pytest.raises(UnsupportedFeatureError, match="more than 9 blocks"):
+        made(rows, most_wide_blocks=0, most_thin_blocks=9)

@@ -225,6 +225,7 @@ def test_same_application_transaction_sent_twice_at_once_lands_once():
     assert not loser.has_been_executed("app", 5)
     begin(store).commit([remove_of(A)], operation("DELETE"), set_transaction=sent)
     committed = loser.commit([remove_of(A)], operation("DELETE"), rebase=never, set_transaction=sent)
+    assert committed.already_executed
     assert not committed.is_new_version
     assert committed.snapshot.version == load_snapshot(store).version == 1
 

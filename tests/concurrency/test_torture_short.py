@@ -1,0 +1,75 @@
+"""Does a short torture end with no row lost, none back, no file live twice, and nobody stopped?
+
+`make torture` runs the same for minutes, with more processes and with Spark. Here are simulations, whose interleavings a
+seed decides, and a few seconds of real processes on disk and on an S3 endpoint.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.support import races
+from tests.torture.model import check
+from tests.torture.run import Plan, simulate, torture
+
+from ebbtide.storage import open_store
+
+
+def assert_clean(summary):
+    assert summary.problems == []
+    assert summary.aborts == []
+    assert summary.landed == summary.report.commits > 0
+    assert summary.report.reopened > summary.report.commits
+
+
+@pytest.mark.parametrize("seed", ["ebb", "tide", "moon"])
+def test_interleaving_that_the_seed_chose_loses_nothing(seed, tmp_path, monkeypatch):
+    summary, _ = simulate(Plan(seed, processes=6, rounds=8), tmp_path, patch=monkeypatch.setattr)
+    assert_clean(summary)
+    assert summary.total("rebases") > 0
+    assert summary.total("rescanned") > 0
+
+
+def test_same_seed_gives_the_same_interleaving(tmp_path, monkeypatch):
+    plan = Plan("again", processes=4, rounds=4)
+    (first, trace), (second, trace_again) = (
+        simulate(plan, tmp_path / name, patch=monkeypatch.setattr) for name in ("first", "second")
+    )
+    assert trace == trace_again
+    assert len({worker for worker, _ in trace}) == 4
+
+    def told(summary):
+        return [{key: value for key, value in record.items() if key != "seconds"} for record in summary.records]
+
+    assert told(first) == told(second)
+
+
+@pytest.mark.parametrize(("store", "rounds"), [("local", 15), ("s3", 6)])
+def test_processes_on_one_table_lose_nothing(store, rounds, tmp_path):
+    summary = torture(Plan("short", processes=3, rounds=rounds, store=store), tmp_path)
+    assert_clean(summary)
+    assert summary.report.observed == summary.count("read")
+    assert len(summary.records) == 3 * rounds
+
+
+def test_model_notices_a_lost_row_a_row_that_came_back_and_a_commit_of_nobody(tmp_path, monkeypatch):
+    """The comparison itself: a model that cannot fail proves nothing."""
+    summary, _ = simulate(Plan("broken", processes=2, rounds=6), tmp_path, patch=monkeypatch.setattr)
+    assert_clean(summary)
+    deleted = next(record for record in summary.records if record["op"] == "delete" and record["version"] is not None)
+    others = [record for record in summary.records if record is not deleted]
+    forgotten = check(tmp_path / "table", others, seed="broken").problems
+    assert any(f"version {deleted['version']} is nobody's" in problem for problem in forgotten)
+    misjudged = [*others, deleted | {"condition": ["between", [0, 10**9]]}]
+    assert any("shows again" in problem for problem in check(tmp_path / "table", misjudged, seed="broken").problems)
+    unseen = [*others, deleted | {"condition": ["in", [-1]]}]
+    assert any("lost" in problem for problem in check(tmp_path / "table", unseen, seed="broken").problems)
+
+
+def test_model_notices_a_file_that_is_live_twice(tmp_path, monkeypatch):
+    summary, _ = simulate(Plan("twice", processes=2, rounds=4), tmp_path, patch=monkeypatch.setattr)
+    store = open_store(str(tmp_path / "table"))
+    ids = races.ids_at(tmp_path / "table")[:3]
+    committed = races.commit(store, [races.new_data_file(store, ids)], user_metadata="rogue")
+    rogue = {"op": "compact", "name": "rogue", "version": committed.version}
+    problems = check(tmp_path / "table", [*summary.records, rogue], seed="twice").problems
+    assert any("shows more than once 3 rows" in problem for problem in problems)
