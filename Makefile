@@ -16,7 +16,7 @@ SPARK := sh scripts/with_spark.sh $(VENV_PY)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types conformance torture bench matrix format clean
+.PHONY: help setup demo test lint types conformance torture bench matrix reference format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name words; do printf '  %-13s %s\n' "$$name" "$$words"; done
@@ -50,6 +50,10 @@ bench: $(STAMP) ## the benchmarks
 
 matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 	@$(VENV_PY) scripts/matrix.py $(RELEASES)
+
+reference: $(STAMP) ## our DELETE judged by delta-spark itself, whose JAR Maven downloads
+	@$(VENV_PY) scripts/reference_jars.py build/reference
+	@$(SPARK) -m pytest -m reference tests/interop/test_reference_engine.py $(ARGS)
 
 format: $(STAMP) ## let ruff rewrite what it can
 	@$(VENV_PY) -m ruff check --fix-only --quiet .

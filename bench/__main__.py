@@ -25,12 +25,14 @@ def main(arguments: list[str]) -> int:
     results = report.read_results(target / "results.json")
     run = report.environment(command)
     kept = True
-    for name in options.names or workloads.names():
+    for name in options.names or workloads.by_default():
         module = workloads.load(name)
         print(f"\n{module.TITLE} ({name})", flush=True)
-        with tempfile.TemporaryDirectory(prefix="ebbtide-bench-", dir=options.directory) as scratch:
-            with setup.opened(Path(scratch), quick=options.quick) as prepared:
-                comparisons = module.run(prepared)
+        with (
+            tempfile.TemporaryDirectory(prefix="ebbtide-bench-", dir=options.directory) as scratch,
+            setup.opened(Path(scratch), quick=options.quick) as prepared,
+        ):
+            comparisons = module.run(prepared)
         print("\n".join(report.table(comparisons)), flush=True)
         kept = kept and all(comparison.holds is not False for comparison in comparisons)
         results[name] = report.workload_result(module, comparisons, run)

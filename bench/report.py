@@ -21,9 +21,9 @@ MIB = 1024 * 1024
 PACKAGES = ("ebbtide", "pyspark", "pyarrow", "deltalake", "pyroaring", "obstore")
 HEADING = """# Benchmarks
 
-This page is made by `make bench` from `bench/results.json`; edit neither. Every ratio compares two ways that took turns
-in one run on one machine, and is the median over the turns; the range beside it is the smallest and the largest. Seconds
-are medians. Compare ratios between machines, not seconds.
+This page is made by `make bench` from `bench/results.json`; edit neither. Every ratio compares two ways that took
+turns in one run on one machine, and is the median over the turns; the range beside it is the smallest and the largest.
+Seconds are medians. Compare ratios between machines, not seconds.
 """
 
 
@@ -101,10 +101,12 @@ def markdown(results: dict[str, Any]) -> str:
         turns = {len(seconds) for comparison in comparisons for seconds in comparison.seconds.values()}
         run = result["run"]
         packages = ", ".join(f"{package} {found}" for package, found in run["packages"].items())
+        place = f"{run['cpu']}, {run['cores']} cores, {run['memory_gib']} GiB, {run['system']}"
+        made = f"`{run['command']}` (workload `{name}`), {run['date']}, {'/'.join(map(str, sorted(turns)))} turns"
+        made += ", with a twentieth of the data" if "--quick" in run["command"] else ""
+        source = f"{made}, on {place}, Python {run['python']}, {packages}."
         sections.append(
-            f"## {result['title']}\n\n{result['about']}\n\n" + "\n".join(table(comparisons)) + "\n\n"
-            f"`{run['command']}` (workload `{name}`), {run['date']}, {'/'.join(map(str, sorted(turns)))} turns, on {run['cpu']}, "
-            f"{run['cores']} cores, {run['memory_gib']} GiB, {run['system']}, Python {run['python']}, {packages}.\n"
+            "\n\n".join([f"## {result['title']}", result["about"], "\n".join(table(comparisons)), source]) + "\n"
         )
     return "\n".join(sections)
 

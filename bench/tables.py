@@ -27,8 +27,13 @@ SEED = 20260131
 COLUMNS = ("id", "number", "price", "name", "seen", "amount")
 SCHEMA = "id BIGINT, number INT, price DOUBLE, name STRING, seen TIMESTAMP, amount DECIMAL(12,2)"
 _DELTA_TYPES = {
-    "id": "long", "number": "integer", "price": "double", "name": "string", "seen": "timestamp", "amount": "decimal(12,2)",
-}  # fmt: skip
+    "id": "long",
+    "number": "integer",
+    "price": "double",
+    "name": "string",
+    "seen": "timestamp",
+    "amount": "decimal(12,2)",
+}
 FEATURE = "deletionVectors"
 
 

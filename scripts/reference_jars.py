@@ -2,9 +2,9 @@
 
     python3 scripts/reference_jars.py build/reference
 
-Which release that is stands in tests/interop/reference/pom.xml. Where Maven finds it is Maven's own configuration and is
-never said here. Ends with 0 when the JARs are there, and with 75 ("try again later") and one sentence when they cannot
-be had now.
+Which release that is stands in tests/interop/reference/pom.xml. Where Maven finds it is Maven's own configuration and
+is never said here. Ends with 0 when the JARs are there, and with 75 ("try again later") and one sentence when they
+cannot be had now.
 """
 
 from __future__ import annotations

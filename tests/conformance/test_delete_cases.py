@@ -154,7 +154,11 @@ class RunningCase:
         )
         for name, spec in self.others.items():
             table = rows_as_table(spec["rows"], parse_ddl(spec["schema"]))
-            self.spark.createDataFrame(table).createOrReplaceTempView(name)
+            # On Connect an Arrow table without rows has no schema.
+            frame = (
+                self.spark.createDataFrame(table) if spec["rows"] else self.spark.createDataFrame([], spec["schema"])
+            )
+            frame.createOrReplaceTempView(name)
 
     @property
     def others(self) -> dict[str, Any]:

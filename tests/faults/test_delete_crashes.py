@@ -88,7 +88,7 @@ class FaultyStore(HookedStore):
         no_answer = PutOutcomeUnknownError("no answer") if op.startswith("put") else StorageError("no answer")
         if self.fault == "lost before":
             raise no_answer
-        result = call()
+        call()
         if self.fault == "crash after":
             raise SimulatedCrash
         if self.fault == "lost after":

@@ -339,8 +339,6 @@ def conditions(
     )
     return st.recursive(
         leaves,
-        lambda inner: st.one_of(
-            st.builds(Both, inner, st.sampled_from(["AND", "OR"]), inner), st.builds(Not, inner)
-        ),
+        lambda inner: st.one_of(st.builds(Both, inner, st.sampled_from(["AND", "OR"]), inner), st.builds(Not, inner)),
         max_leaves=4,
     )

@@ -133,7 +133,9 @@ def plain_files(builder: TableBuilder) -> TableBuilder:
     return builder.file([wide(number) for number in range(20)]).file([wide(number) for number in range(20, 30)])
 
 
-def with_features(build: Callable[[TableBuilder], Any], *names: str, **properties: str) -> Callable[[TableBuilder], Any]:
+def with_features(
+    build: Callable[[TableBuilder], Any], *names: str, **properties: str
+) -> Callable[[TableBuilder], Any]:
     def built(builder: TableBuilder) -> Any:
         for name in names:
             builder.feature(name)
@@ -228,7 +230,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "row tracking": Scenario(WIDE, lambda builder: wide_files_counted(builder.row_tracking()), BY_ROW[:3]),
     "timestamps in commits": Scenario(WIDE, lambda builder: wide_files(builder.in_commit_timestamps()), BY_ROW[:2]),
-    "path with odd characters": Scenario(WIDE, partitioned_files, (BY_ROW[0],), directory="a b%#é+", is_partitioned=True),
+    "path with odd characters": Scenario(
+        WIDE, partitioned_files, (BY_ROW[0],), directory="a b%#é+", is_partitioned=True
+    ),
     "everything": Scenario(ID, many_files, (Step("id < 5", lambda row: row["id"] < 5), Step(None))),
 }
 

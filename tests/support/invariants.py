@@ -94,6 +94,7 @@ def assert_table_invariants(
     `result` may be a `DeleteResult` or None, and then the commit alone is asked what happened.
     """
     _files_are_never_changed(before)
+    _one_live_add_a_path_and_its_vector_loads(path, log_state(path))
     after = look(spark, path, config=config)
     if after.state.version == before.state.version:
         assert getattr(result, "version", None) is None, "a version was reported that does not exist"
@@ -102,7 +103,6 @@ def assert_table_invariants(
     assert after.state.version == before.state.version + 1, "one DELETE, one version"
     if hasattr(result, "version"):
         assert result.version == after.state.version
-    _one_live_add_a_path_and_its_vector_loads(path, after.state)
     _logical_rows_are_the_scanned_rows(path, after)
     deleted = _deleted_rows_are_the_reported_rows(path, before, after, result)
     _live_vectors_are_not_empty_and_their_files_are_counted(after.state)
@@ -156,10 +156,10 @@ def _removes_match_what_was_live(table: Path, before: LogState, version: int) ->
     for remove in removes:
         key = (remove["path"], vector_id(remove.get("deletionVector")))
         assert key in before.live, f"5: {key} was removed but was not live"
-        assert remove["size"] == before.live[key]["size"]
-        assert remove["partitionValues"] == before.live[key]["partitionValues"]
-        assert remove["extendedFileMetadata"] is True
-        assert remove["dataChange"] is True
+        for name in ("size", "partitionValues"):
+            assert remove[name] == before.live[key][name], f"5: {name} of the removed {remove['path']}"
+        assert remove["extendedFileMetadata"] is True, "5: extendedFileMetadata of a remove"
+        assert remove["dataChange"] is True, "5: dataChange of a remove"
     timestamps = {remove["deletionTimestamp"] for remove in removes}
     assert len(timestamps) == 1, "5: the removes of one DELETE share one timestamp"
 
@@ -172,7 +172,8 @@ def _marking_keeps_statistics(table: Path, before: LogState, version: int) -> No
         if old is None:
             continue
         assert add["path"] in removed, f"5: {add['path']} was added anew without its old state being removed"
-        assert {key: add.get(key) for key in KEPT_BY_MARKING} == {key: old.get(key) for key in KEPT_BY_MARKING}
+        for key in KEPT_BY_MARKING:
+            assert add.get(key) == old.get(key), f"6: {key} of {add['path']} changed"
         stats, old_stats = stats_of(add), stats_of(old)
         assert stats["tightBounds"] is False, f"6: bounds of {add['path']} are called tight"
         assert stats["numRecords"] == physical_rows(table, add), f"6: numRecords of {add['path']}"
@@ -185,7 +186,7 @@ def _marking_keeps_statistics(table: Path, before: LogState, version: int) -> No
 def _new_files_say_what_they_hold(table: Path, before: LogState, version: int) -> None:
     known = {path for path, _ in before.live}
     for add in actions_of(table, version, "add"):
-        assert add["dataChange"] is True
+        assert add["dataChange"] is True, "dataChange of an add"
         if add["path"] in known:
             continue
         assert "deletionVector" not in add, f"a new file with a vector: {add['path']}"

@@ -41,6 +41,7 @@ APPENDED_IDS = 400
 SHARES = {"delete": 60, "append": 15, "read": 10, "compact": 10, "checkpoint": 5}
 # In a record: it made a version, but nobody told which.
 ANY_VERSION = -1
+COMPACTION_ATTEMPTS = 20
 
 Record = dict[str, Any]
 
@@ -172,14 +173,18 @@ class Worker:
         from deltalake.exceptions import CommitFailedError
 
         said = CommitProperties(custom_metadata={"userMetadata": name})
-        try:
-            # Its own rules stop it when a file it merges was marked meanwhile; nothing is lost then.
+        refused = ""
+        for attempt in range(COMPACTION_ATTEMPTS):
             table = DeltaTable(self.place, storage_options=self.storage_options)
-            metrics = table.optimize.compact(commit_properties=said)
-        except CommitFailedError as error:
-            return {"version": None, "refused": str(error)}
-        # Which version it made the log knows by the name; the table object has gone on to the newest.
-        return {"version": ANY_VERSION if metrics["numFilesAdded"] else None}
+            try:
+                metrics = table.optimize.compact(commit_properties=said)
+            except CommitFailedError as error:
+                # Its own rules stop it when a file it merges was marked meanwhile; nothing is lost then.
+                refused = str(error)
+                continue
+            # Which version it made the log knows by the name; the table object has gone on to the newest.
+            return {"version": ANY_VERSION if metrics["numFilesAdded"] else None, "attempts": attempt + 1}
+        return {"version": None, "refused": refused}
 
     def checkpoint(self, name: str) -> Record:
         snapshot = load_snapshot(self.store)
@@ -212,7 +217,8 @@ class Worker:
             metrics = table.delete(condition.text)
         except CommitFailedError as error:
             return {"aborted": str(error)}
-        return {"version": ANY_VERSION if metrics["num_deleted_rows"] else None}
+        deleted = metrics["num_deleted_rows"]
+        return {"version": ANY_VERSION if deleted else None, "deleted": deleted}
 
     def append_by_deltalake(self, name: str) -> Record:
         from deltalake import write_deltalake

@@ -128,14 +128,14 @@ class RowDeletion:
 
     def actions(self) -> tuple[Action, ...]:
         now = now_ms()
-        actions: list[Action] = list(self._marked().actions)
+        actions: list[Action] = list(self._marked(now).actions)
         for rewrite in self.rewrites:
             actions += [replace(add.remove(now), stats=only_num_records(add.stats)) for add in rewrite.inputs]
             actions += [*rewrite.written.adds, *rewrite.written.changes]
         return tuple(actions)
 
     def metrics(self) -> DeleteMetrics:
-        marked = self._marked()
+        marked = self._marked(now_ms())
         removed = [add for rewrite in self.rewrites for add in rewrite.inputs]
         written = [rewrite.written for rewrite in self.rewrites]
         adds = [add for files in written for add in files.adds]
@@ -163,8 +163,8 @@ class RowDeletion:
             rewrite_time_ms=self.rewrite_time_ms,
         )
 
-    def _marked(self) -> TouchedActions:
-        return process_unmodified_data(self.touched, timestamp_ms=now_ms())
+    def _marked(self, timestamp_ms: int) -> TouchedActions:
+        return process_unmodified_data(self.touched, timestamp_ms=timestamp_ms)
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 

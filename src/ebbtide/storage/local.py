@@ -51,10 +51,10 @@ class LocalStore:
         return self._location.spark_path
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._walk(checked_prefix(prefix), start_after, recursive=True)
+        return self._walk(checked_prefix(prefix), start_after)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._walk(checked_prefix(prefix), start_after, recursive=False)
+        return self._children(checked_prefix(prefix), start_after)
 
     def head(self, path: str) -> ObjectMeta:
         with self._open(path, "look at") as descriptor:
@@ -127,7 +127,22 @@ class LocalStore:
         except OSError as error:
             raise os_failure(error, action, self._shown(path)) from error
 
-    def _walk(self, prefix: str, start_after: str | None, *, recursive: bool) -> Iterator[ObjectMeta]:
+    def _children(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        """The files of one directory. A log has thousands of old names: those up to `start_after` cost a comparison."""
+        base = f"{prefix}/" if prefix else ""
+        last = start_after[len(base) :] if start_after is not None and start_after.startswith(base) else ""
+        try:
+            # Names only: iterdir would make a Path of each.
+            names = [name for name in os.listdir(self._root / prefix) if name > last]  # noqa: PTH208
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise os_failure(error, "list", self._shown(prefix)) from error
+        for path in sorted((base + name for name in names if _is_utf8(name)), key=utf8_order):
+            if is_after(path, start_after) and (found := self._regular_file(path)) is not None:
+                yield found
+
+    def _walk(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
         # A stack of its own instead of recursion: a path can be deeper than Python's call stack.
         levels = [iter(self._entries(prefix))]
         while levels:
@@ -135,7 +150,7 @@ class LocalStore:
             if not path:
                 levels.pop()
             elif is_directory:
-                if recursive and _can_hold_after(f"{path}/", start_after):
+                if _can_hold_after(f"{path}/", start_after):
                     levels.append(iter(self._entries(path)))
             elif is_after(path, start_after) and (found := self._regular_file(path)) is not None:
                 yield found
@@ -173,7 +188,7 @@ def _can_hold_after(directory: str, start_after: str | None) -> bool:
 
 def _is_utf8(name: str) -> bool:
     # Python maps bytes that are not UTF-8 to lone surrogates.
-    return not any("\udc80" <= letter <= "\udcff" for letter in name)
+    return name.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

@@ -87,8 +87,8 @@ def _perform(spark: SparkSession, task: dict[str, Any]) -> Any:
             options = {"readChangeFeed": "true", "startingVersion": str(version)}
             return _save(spark.read.format("delta").options(**options).load(path), file)
         case {"checkpoint": path}:
-            java = spark._jvm  # noqa: SLF001
-            log = java.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001
+            java = spark._jvm
+            log = java.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
             log.checkpoint(log.update(False, java.scala.Option.empty(), java.scala.Option.empty()))
             return []
     raise ValueError(f"unknown task: {task}")

