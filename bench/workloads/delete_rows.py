@@ -20,8 +20,8 @@ from ebbtide.protocol.statistics import FileStatistics
 TITLE = "DELETE beside count() and deltalake"
 ABOUT = (
     "20 million rows of six columns. A DELETE that marks its rows, `count()` with the same condition on the same "
-    "files, and deltalake, which rewrites the files that hold a match. Statistics rule out no file. The label says how many "
-    "bytes each of the two wrote."
+    "files, and deltalake, which rewrites the files that hold a match. Statistics rule out no file. The label says how "
+    "many bytes each of the two wrote."
 )
 ROWS = 20_000_000
 

@@ -122,7 +122,9 @@ def test_package_inits_hold_no_logic():
     assert offenders == []
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "types", "conformance", "bench", "matrix", "reference", "clean"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "lint", "types", "conformance", "bench", "matrix", "reference", "clean"]
+)
 def test_makefile_lists_every_promised_target(target):
     listing = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert re.search(rf"^\s+{target}\s+\S", listing, re.MULTILINE)
