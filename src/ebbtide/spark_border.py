@@ -147,9 +147,25 @@ def ensure_no_reserved_column(physical_names: Iterable[str]) -> None:
             )
 
 
-def strict_reader(spark: SparkSession) -> DataFrameReader:
+def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
     """A reader that fails on a file it cannot read, even in a session that was told to skip such files."""
-    return spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    if _has_floats(schema):
+        # Looking for 0.0, Parquet's dictionary and Bloom filters skip row groups of -0.0, which Spark calls equal.
+        reader = reader.option("parquet.filter.dictionary.enabled", "false")
+        reader = reader.option("parquet.filter.bloom.enabled", "false")
+    return reader.schema(schema)
+
+
+def _has_floats(data_type: T.DataType) -> bool:
+    match data_type:
+        case T.StructType():
+            return any(_has_floats(field.dataType) for field in data_type.fields)
+        case T.ArrayType():
+            return _has_floats(data_type.elementType)
+        case T.MapType():
+            return _has_floats(data_type.keyType) or _has_floats(data_type.valueType)
+    return isinstance(data_type, T.FloatType | T.DoubleType)
 
 
 def reader_name_of(input_file: str) -> str:

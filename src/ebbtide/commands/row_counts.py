@@ -5,7 +5,7 @@ A file with a deletion vector must state `numRecords`. Where the writer left it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ebbtide.deletion_vectors import RowIndexSet
@@ -22,11 +22,16 @@ def with_row_counts(
     snapshot: Snapshot,
     matched: Iterable[tuple[ScanFile, RowIndexSet]],
     add_of_path: dict[str, AddFile],
+    *,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[ScanFile, RowIndexSet]]:
     """The same pairs with complete statistics; each file's add is noted in `add_of_path` as it passes."""
     for file, rows in matched:
         counted = file
         if num_records(file.add.stats) is None:
-            counted = replace(file, add=replace(file.add, stats=footer_statistics(snapshot, file.add)))
+            counted = replace(
+                file,
+                add=replace(file.add, stats=footer_statistics(snapshot, file.add, storage_options=storage_options)),
+            )
         add_of_path[file.spark_path] = counted.add
         yield counted, rows

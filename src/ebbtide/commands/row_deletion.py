@@ -188,7 +188,7 @@ class RowDeletion:
 
     def _mark(self, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> None:
         add_of_path: dict[str, AddFile] = {}
-        counted = with_row_counts(self.snapshot, matched, add_of_path)
+        counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=self.options.storage_options)
         results = store_matched_rows(self.snapshot, counted, config=self.options.config)
         self.touched += find_files_with_matching_rows(add_of_path, results)
 

@@ -137,15 +137,16 @@ class _Scan:
         fields = list(self.columns.read_schema.fields)
         if by_reader:
             fields.append(T.StructField(border.READER_ROW_INDEX, T.LongType()))
-        reader = border.strict_reader(self.spark)
         if from_directories:
             fields += self.columns.partition_schema().fields
+        reader = border.strict_reader(self.spark, T.StructType(fields))
+        if from_directories:
             reader = reader.option("basePath", self.snapshot.store.spark_path)
         border.ensure_listed(file.spark_path for file in files)
         paths = [border.escape_glob(file.spark_path) for file in files]
         doing = f"opening the data files of {self.snapshot.store.url}"
         with border.listing_settings(self.spark, local=is_local(self.snapshot.store)), border.spark_errors(doing):
-            frame = reader.schema(T.StructType(fields)).parquet(*paths)
+            frame = reader.parquet(*paths)
             # Connect looks at the files only when asked for something.
             assert frame.columns is not None
             return frame

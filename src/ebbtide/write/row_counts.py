@@ -6,6 +6,7 @@ the writer gave it: bounds of a file whose columns another engine laid out are n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ebbtide.errors import CorruptTableError, MissingDataFileError, ObjectNotFoundError
@@ -19,13 +20,13 @@ from ebbtide.write.footers import read_footer
 __all__ = ["footer_statistics"]
 
 
-def footer_statistics(snapshot: Snapshot, add: AddFile) -> str:
+def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> str:
     """The statistics of a live file with `numRecords` from its footer. Without any, the bounds are marked as wide.
 
     MissingDataFileError when the file is not in storage, CorruptTableError when it is no Parquet file.
     """
     location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
-    store, path = _place(snapshot.store, location)
+    store, path = _place(snapshot.store, location, storage_options)
     try:
         footer = read_footer(store, store.head(path))
     except ObjectNotFoundError as error:
@@ -41,8 +42,11 @@ def footer_statistics(snapshot: Snapshot, add: AddFile) -> str:
     return replace(known, num_records=footer.num_rows, members=members).to_json()
 
 
-def _place(store: ObjectStore, location: DataLocation) -> tuple[ObjectStore, str]:
+def _place(
+    store: ObjectStore, location: DataLocation, storage_options: Mapping[str, str] | None
+) -> tuple[ObjectStore, str]:
     if location.relative_path is not None:
         return store, location.relative_path
     directory, _, name = (location.absolute_url or "").rpartition("/")
-    return open_store(directory), decode_path(name)
+    # The log's URL is percent-encoded, and a store is opened by plain text.
+    return open_store(decode_path(directory), storage_options), decode_path(name)
