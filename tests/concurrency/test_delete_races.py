@@ -174,6 +174,15 @@ def test_winner_and_loser_together_empty_a_file_and_the_file_goes(table, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_rows_that_both_delete_do_not_make_a_file_look_empty(table, mode):
+    """Three marks of the winner and seven of the loser in a file of ten rows, one of them the same: row 9 stays."""
+    result = table.lose(lambda: table.delete("id IN (6, 7, 8)"), deletion_vectors=mode)
+    assert (result.version, result.num_affected_rows) == (2, 7)
+    assert ids_at(table.path) == without(7, 8)
+    table.assert_whole(result)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_winner_that_rewrites_files_makes_the_loser_look_at_the_new_ones_only(table, mode):
     result = table.lose(lambda: table.delete("id IN (8, 25)", deletion_vectors="off"), deletion_vectors=mode)
     assert (result.version, result.num_affected_rows) == (2, 8)

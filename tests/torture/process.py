@@ -35,6 +35,7 @@ def main(task: dict[str, Any]) -> None:
             write=lambda record: print(json.dumps(record), file=records),
             spark=spark,
             engine=plan["engine"],
+            only_deletes=plan["only_deletes"],
         )
         print("ready", flush=True)
         sys.stdin.readline()

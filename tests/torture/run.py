@@ -44,6 +44,8 @@ class Plan:
     # One more worker with a real Spark session (local store only: S3 needs a JAR that we do not ask for).
     spark: bool = False
     engine: str = "ebbtide"
+    # For a comparison of engines: nothing but DELETEs, each of which is sent again until it lands.
+    only_deletes: bool = False
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Summary:
 
     @property
     def aborts(self) -> list[str]:
-        return [record["aborted"] for record in self.records if "aborted" in record]
+        return [abort for record in self.records for abort in record["aborts"]]
 
     @property
     def problems(self) -> list[str]:

@@ -18,6 +18,8 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from tests.support.arrow_deletes import Condition, delete_without_spark, snapshot_ids
 from tests.support.races import new_data_file
 
@@ -112,6 +114,8 @@ class Worker:
     spark: Any = None
     # "ebbtide", or "deltalake" for the same deletes and appends by the peer.
     engine: str = "ebbtide"
+    # Nothing but DELETEs, each sent again until it lands.
+    only_deletes: bool = False
     hint: Snapshot | None = None
     appended: int = 0
     operations: int = 0
@@ -128,19 +132,30 @@ class Worker:
             self.step()
 
     def step(self) -> None:
+        chosen = self.draw()
+        started = time.monotonic()
+        record = {"op": chosen, "name": f"{self.number}-{self.operations}", "worker": self.number, "aborts": []}
+        state = self.dice.getstate()
+        while True:
+            self.dice.setstate(state)
+            try:
+                record |= getattr(self, chosen if self.engine == "ebbtide" else f"{chosen}_by_deltalake")(
+                    record["name"]
+                )
+            except (DeltaConcurrentModificationException, CommitFailedError) as error:
+                record["aborts"].append(f"{type(error).__name__}: {error}")
+                if self.only_deletes:
+                    continue
+            break
+        self.write(record | {"seconds": time.monotonic() - started})
+
+    def draw(self) -> str:
+        if self.only_deletes:
+            return "delete"
         shares = SHARES if self.engine == "ebbtide" else {"delete": SHARES["delete"], "append": SHARES["append"]}
         chosen = self.dice.choices(list(shares), list(shares.values()))[0]
-        if chosen == "compact" and self.number != 0:
-            # Two compactions by deltalake 1.6 at once both land, and every row is there twice. That is not our subject.
-            chosen = "delete"
-        started = time.monotonic()
-        record = {"op": chosen, "name": f"{self.number}-{self.operations}", "worker": self.number}
-        act = getattr(self, chosen if self.engine == "ebbtide" else f"{chosen}_by_deltalake")
-        try:
-            record |= act(record["name"])
-        except DeltaConcurrentModificationException as error:
-            record |= {"aborted": f"{type(error).__name__}: {error}"}
-        self.write(record | {"seconds": time.monotonic() - started})
+        # Two compactions by deltalake 1.6 at once both land, and every row is there twice. That is not our subject.
+        return "delete" if chosen == "compact" and self.number != 0 else chosen
 
     # --- by us --------------------------------------------------------------------------------------------------------
 
@@ -169,9 +184,6 @@ class Worker:
         return {"version": committed.version, "ids": ids, "retries": committed.attempts - 1}
 
     def compact(self, name: str) -> Record:
-        from deltalake import CommitProperties, DeltaTable
-        from deltalake.exceptions import CommitFailedError
-
         said = CommitProperties(custom_metadata={"userMetadata": name})
         refused = ""
         for attempt in range(COMPACTION_ATTEMPTS):
@@ -208,27 +220,14 @@ class Worker:
     # --- the same by the peer -----------------------------------------------------------------------------------------
 
     def delete_by_deltalake(self, name: str) -> Record:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import CommitFailedError
-
         condition = drawn_condition(self.dice, self.writers)
-        table = DeltaTable(self.place, storage_options=self.storage_options)
-        try:
-            metrics = table.delete(condition.text)
-        except CommitFailedError as error:
-            return {"aborted": str(error)}
+        metrics = DeltaTable(self.place, storage_options=self.storage_options).delete(condition.text)
         deleted = metrics["num_deleted_rows"]
         return {"version": ANY_VERSION if deleted else None, "deleted": deleted}
 
     def append_by_deltalake(self, name: str) -> Record:
-        from deltalake import write_deltalake
-        from deltalake.exceptions import CommitFailedError
-
         data = pa.table({"id": pa.array(self.next_ids(), pa.int64())})
-        try:
-            write_deltalake(self.place, data, mode="append", storage_options=self.storage_options)
-        except CommitFailedError as error:
-            return {"aborted": str(error)}
+        write_deltalake(self.place, data, mode="append", storage_options=self.storage_options)
         return {"version": ANY_VERSION}
 
     def next_ids(self) -> list[int]:

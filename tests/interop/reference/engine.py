@@ -41,6 +41,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Tiny tables: fifty tasks to replay four commits would be most of the time.
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # A second DELETE must look at the log again and not at what the first one left in memory.
     "spark.databricks.delta.stalenessLimit": "0",
 }
