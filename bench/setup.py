@@ -43,7 +43,7 @@ class Setup:
 
     @property
     def repetitions(self) -> int:
-        return 3 if self.quick else 9
+        return 3 if self.quick else 5
 
     @property
     def spark(self) -> SparkSession:

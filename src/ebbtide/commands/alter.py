@@ -217,9 +217,9 @@ def _spelling(key: str) -> str:
 
 
 def _reserved(key: str) -> str:
-    if key.lower() in {"location", "provider", "external"}:
+    if key.lower() in {"location", "provider", "external", "owner", "is_managed_location"}:
         raise RequestError(
-            f"The property {key!r} is reserved: a table's place and format cannot be changed.",
+            f"The property {key!r} is reserved: Spark keeps a table's place, format and owner under such names.",
             error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
         )
     return key

@@ -172,6 +172,7 @@ def test_comment_becomes_the_description_of_the_table(builder):
         ({"delta.columnMapping.maxColumnId": "5"}, RequestError, "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"),
         ({"delta.minReaderVersion": "3"}, RequestError, "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"),
         ({"location": "/elsewhere"}, RequestError, "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"),
+        ({"owner": "me"}, RequestError, "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"),
         ({}, RequestError, ""),
     ],
     ids=lambda value: next(iter(value), "nothing") if isinstance(value, dict) else None,
