@@ -43,6 +43,7 @@ __all__ = [
     "file_metadata",
     "file_path_of",
     "frame_from_arrow",
+    "few_shuffle_partitions",
     "fills_reader_row_index",
     "footer_shows_nan",
     "input_files",
@@ -230,6 +231,17 @@ def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
                 _write_settings_in_use[key] = (count - 1, before)
             else:
                 _restore_all(spark, before)
+
+
+@contextmanager
+def few_shuffle_partitions(spark: SparkSession) -> Iterator[None]:
+    """For an eager query whose shuffles are small: each task of Spark's default opens two hundred shuffle files."""
+    name = "spark.sql.shuffle.partitions"
+    before = _set_all(spark, {name: str(min(int(spark.conf.get(name) or 200), 8))})
+    try:
+        yield
+    finally:
+        _restore_all(spark, before)
 
 
 def _set_all(spark: SparkSession, wanted: Mapping[str, str]) -> dict[str, str | None]:

@@ -102,6 +102,7 @@ class _ArrowMatcher:
 
     condition: Condition
     is_partition_only: bool = False
+    is_row_local: bool = False  # no Spark here whose settings could be changed
 
     @property
     def shown(self) -> str:

@@ -47,6 +47,10 @@ class Matcher(Protocol):
     def is_partition_only(self) -> bool:
         """Partition values alone decide, so whole files match or do not."""
 
+    @property
+    def is_row_local(self) -> bool:
+        """The row alone decides: no other table is joined to find out."""
+
     def matching(self, frame: DataFrame) -> DataFrame:
         """The matching rows of a frame that has the table's columns, its other columns kept."""
 
@@ -70,6 +74,7 @@ class BoundCondition:
     shown: str
     alias: str | None
     is_partition_only: bool
+    is_row_local: bool = True
 
     def matching(self, frame: DataFrame) -> DataFrame:
         """The rows for which the condition is true; a row for which it is null does not match."""
@@ -108,6 +113,10 @@ class KeyMatcher:
 
     @property
     def is_partition_only(self) -> bool:
+        return False
+
+    @property
+    def is_row_local(self) -> bool:
         return False
 
     def matching(self, frame: DataFrame) -> DataFrame:
@@ -181,6 +190,7 @@ def bind_condition(
         text=text,
         shown=shown,
         alias=alias,
+        is_row_local=not has_subquery,
         is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, text, alias),
     )
 
