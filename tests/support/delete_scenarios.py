@@ -114,6 +114,14 @@ def partitioned_files(builder: TableBuilder) -> TableBuilder:
     return builder
 
 
+def plainly_partitioned_files(builder: TableBuilder) -> TableBuilder:
+    """Partitions whose directories need no escaping."""
+    builder.deletion_vectors().partitioned_by("p", "q")
+    for at, (p, q) in enumerate([("a", 1), (None, 1), ("b", None)]):
+        builder.file([wide(at * 10 + number, p, q) for number in range(10)])
+    return builder
+
+
 def mapped(mode: str) -> Callable[[TableBuilder], TableBuilder]:
     return lambda builder: wide_files(builder.column_mapping(mode))
 
@@ -171,6 +179,15 @@ SCENARIOS: dict[str, Scenario] = {
             Step("q IS NULL AND flag", lambda row: row["q"] is None and row["flag"]),
             Step("p = 'a b%/=é'", lambda row: row["p"] == "a b%/=é"),
             Step("p <=> NULL AND id >= 35", lambda row: row["p"] is None and row["id"] >= 35),
+        ),
+    ),
+    "partitioned, plain names": Scenario(
+        WIDE,
+        plainly_partitioned_files,
+        (
+            Step("id IN (0, 9, 10, 25)", lambda row: row["id"] in (0, 9, 10, 25)),
+            Step("p IS NULL AND id > 12", lambda row: row["p"] is None and row["id"] > 12),
+            Step("q IS NULL", lambda row: row["q"] is None),
         ),
     ),
     "mapped by name": Scenario(WIDE, mapped("name"), BY_ROW, frozenset({"columnMapping"})),

@@ -46,8 +46,14 @@ _OWN_TEST: Final = "tried by Ebbtide's own tests"
 ENGINES: Final = (
     Engine("Delta Lake on Spark", "yes", "2.3", "DELETE 2.4, UPDATE 3.0, MERGE 3.1", "Delta Lake documentation"),
     Engine("Databricks Runtime", "yes", "12.2 LTS", "14.3 LTS recommended", "Databricks documentation"),
-    Engine("DuckDB (delta extension)", "yes", "tried with 1.5.5", "unknown", _OWN_TEST),
-    Engine("Polars", "yes", "tried with 2.1.0", "through deltalake", _OWN_TEST),
+    Engine("DuckDB (delta extension)", "yes", "tried with 1.5.5", "appends", _OWN_TEST),
+    Engine(
+        "Polars",
+        "yes",
+        "tried with 2.1.0; shows deleted rows where a partition value needs escaping (a space, ':', 'é')",
+        "through deltalake",
+        _OWN_TEST,
+    ),
     Engine(
         "deltalake (delta-rs)",
         "yes",
