@@ -64,7 +64,7 @@ def _compared(setup: Setup, label: str, files: list[Path], condition: str, bar: 
             partial(table_over, ours, files),
         ),
     ]
-    result = compare(label, contenders, repetitions=setup.repetitions, bar=bar)
+    result = compare(label, contenders, repetitions=setup.repetitions, warmups=3, bar=bar)
     # Rewriting takes so long that it is measured a few times, after the others.
     peer = Contender(
         "deltalake",

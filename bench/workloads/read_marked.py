@@ -58,7 +58,7 @@ def _compared(
         "plain Parquet", partial(_drain, lambda: spark.read.schema(SCHEMA).parquet(*files), columns, sink)
     )
     ours = Contender("Ebbtide", partial(_drain, lambda: ebbtide.read(spark, str(directory)), columns, sink))
-    return compare(label, [plain, ours], repetitions=setup.repetitions, warmups=2, bar=bar)
+    return compare(label, [plain, ours], repetitions=setup.repetitions, warmups=3, bar=bar)
 
 
 def _drain(make: Callable[[], DataFrame], columns: tuple[str, ...], sink: Sink) -> None:

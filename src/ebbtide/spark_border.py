@@ -53,6 +53,7 @@ __all__ = [
     "observed",
     "parquet_write_settings",
     "parquet_writer",
+    "quoted",
     "read_by_field_id",
     "reader_name_of",
     "reported",
@@ -105,9 +106,14 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def quoted(name: str) -> str:
+    """The name of a top-level column, whatever characters it has, as Spark reads it in a select and in SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def column(name: str) -> Column:
     """The top-level column of exactly this name, whatever characters it has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
 
 
 def name_not_in(taken: Iterable[str], wanted: str) -> str:

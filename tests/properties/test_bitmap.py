@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
@@ -63,15 +64,15 @@ def test_words_hold_exactly_the_rows(rows, spare):
 
 @given(SETS, st.randoms(use_true_random=False))
 @settings(deadline=None)
-def test_bitmaps_as_spark_builds_them_become_the_rows(rows, rng):
-    buckets = {}
+def test_words_as_spark_folds_them_become_the_rows(rows, rng):
+    words = {}
     for row in rows:
-        if row < 2**40:
-            bucket, position = divmod(row, 32768)
-            buckets.setdefault(bucket + 1, bytearray(4096))[position // 8] |= 1 << position % 8
-    pairs = [(bucket, bytes(bitmap)) for bucket, bitmap in buckets.items()]
+        words[row >> 6] = words.get(row >> 6, 0) | 1 << (row & 63)
+    pairs = list(words.items())
     rng.shuffle(pairs)
-    assert set(RowIndexSet.from_spark_bitmaps(pairs)) == {row for row in rows if row < 2**40}
+    numbers = pa.array([number for number, _ in pairs], pa.int64())
+    bits = pa.array([word - (1 << 64) if word >> 63 else word for _, word in pairs], pa.int64())
+    assert set(RowIndexSet.from_numbered_words(numbers, bits)) == rows
 
 
 @given(SETS)

@@ -7,7 +7,6 @@ closed must give the rows of the read that opens them all.
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -22,7 +21,7 @@ from tests.support.table_builder import TableBuilder
 import ebbtide
 from ebbtide import spark_border
 from ebbtide.scan import dataframe
-from ebbtide.scan.marks import block_table
+from ebbtide.scan.mark_lookup import mark_lookup
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -82,24 +81,24 @@ def built(path, drawn, *, partitioned):
     partitioned=st.booleans(),
     split_bytes=st.sampled_from([1_000, 2_048, 4_096, 16_384, 1 << 27]),
     vectorized=st.booleans(),
-    thin=st.booleans(),
+    joined=st.booleans(),
     by_metadata=st.booleans(),
     modulus=st.sampled_from([1, 2, 3, 50]),
 )
 def test_scan_shows_what_filtering_a_list_shows(
-    spark, drawn, partitioned, split_bytes, vectorized, thin, by_metadata, modulus
+    spark, drawn, partitioned, split_bytes, vectorized, joined, by_metadata, modulus
 ):
     session = {
         "spark.sql.files.maxPartitionBytes": str(split_bytes),
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.parquet.enableVectorizedReader": str(vectorized).lower(),
     }
-    blocks = partial(block_table, most_wide_blocks=0) if thin else block_table
+    lookup = (lambda *arguments: None) if joined else mark_lookup
     fills = (lambda spark: False) if by_metadata else spark_border.fills_reader_row_index
     with (
         tempfile.TemporaryDirectory() as directory,
         session_settings(spark, session),
-        mock.patch.object(dataframe, "block_table", blocks),
+        mock.patch.object(dataframe, "mark_lookup", lookup),
         mock.patch.object(spark_border, "fills_reader_row_index", fills),
     ):
         builder = built(Path(directory, "t"), drawn, partitioned=partitioned)

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from ebbtide.deletion_vectors import bit_blocks
@@ -28,10 +29,12 @@ __all__ = ["MAX_ROW_INDEX", "RowIndexSet"]
 # The reference's limit: the highest bucket that it can address, and half of that bucket.
 MAX_ROW_INDEX = 0x7FFFFFFE_80000000
 
-# Spark's bitmap_construct_agg makes bitmaps of this many bytes; two of them are one of our blocks.
-_SPARK_BITMAP_BYTES = 4096
-_SPARK_BITMAP_BITS = 8 * _SPARK_BITMAP_BYTES
-
+_WORDS_PER_BLOCK = BITMAP_BYTES // 8
+_BLOCKS_AT_A_TIME = 8192  # 64 MiB when spelled out
+_WORDS_AT_A_TIME = 8192  # at worst each is in a block of its own
+# With fewer words in a block, looking at their bits one by one is quicker than spelling the block out.
+_FEW_WORDS_A_BLOCK = 16
+_ALL_BITS = (1 << 64) - 1
 _MAX_WORDS = 1 << 27  # 1 GiB of words, 8.6 billion rows of one file
 
 
@@ -70,19 +73,6 @@ class RowIndexSet:
         return result
 
     @classmethod
-    def from_spark_bitmaps(cls, bitmaps: Iterable[tuple[int, bytes]]) -> RowIndexSet:
-        """The rows that Spark folded together, from (bucket number, bitmap) pairs in any order.
-
-        The pairs are what this aggregation gives for one file:
-
-            SELECT bitmap_bucket_number(row_index + 1), bitmap_construct_agg(bitmap_bit_position(row_index + 1)) ...
-
-        Spark counts from 1: the value 1 is bit 0 of bucket 1. Hence the `+ 1` there, and bucket `b` here covers the
-        rows from `(b - 1) * 32768`.
-        """
-        return cls._wrap(bit_blocks.bitmap_from_blocks(map(_half_block, bitmaps)))
-
-    @classmethod
     def from_words(cls, words: bytes | pa.Array) -> RowIndexSet:
         """The inverse of `to_words`: 64-bit words as an Arrow array of integers, or as their little-endian bytes."""
         data = words if isinstance(words, bytes) else _word_bytes(words)
@@ -91,6 +81,24 @@ class RowIndexSet:
             (block, int.from_bytes(data[start : start + BITMAP_BYTES], "little")) for block, start in enumerate(starts)
         )
         return cls._wrap(bit_blocks.bitmap_from_blocks(blocks))
+
+    @classmethod
+    def from_numbered_words(cls, numbers: pa.Array, words: pa.Array) -> RowIndexSet:
+        """The rows of some 64-bit words in any order, each with its number: bit `i` of word `w` is row `64 * w + i`.
+
+        Numbers must differ. Memory goes with the words, not with the highest row.
+        """
+        if len(numbers) and not 0 <= pc.min(numbers).as_py() <= pc.max(numbers).as_py() <= MAX_ROW_INDEX >> 6:
+            raise RequestError("A word has a number that no row of a file can have.")
+        blocks = pc.count_distinct(pc.shift_right(numbers, 10)).as_py()
+        # In any order every part would hold some words of each block, so where there must be parts they are sorted.
+        part = _WORDS_AT_A_TIME if blocks > _BLOCKS_AT_A_TIME else max(len(numbers), 1)
+        order = pc.array_sort_indices(numbers) if part < len(numbers) else None
+        numbers, words = (values if order is None else values.take(order) for values in (numbers, words))
+        result = BitMap64()
+        for at in range(0, len(numbers), part):
+            result |= _bitmap_of_words(numbers.slice(at, part), words.slice(at, part))
+        return cls._wrap(result)
 
     @classmethod
     def deserialize(cls, data: bytes) -> RowIndexSet:
@@ -225,12 +233,26 @@ def _decode(portable_body: bytes) -> BitMap64:
         raise CorruptDeletionVectorError(f"Not a deletion vector: {error}") from error
 
 
-def _half_block(bucket_and_bitmap: tuple[int, bytes]) -> tuple[int, int]:
-    bucket, bitmap = bucket_and_bitmap
-    if not 1 <= bucket <= MAX_ROW_INDEX // _SPARK_BITMAP_BITS or len(bitmap) != _SPARK_BITMAP_BYTES:
-        raise RequestError(f"Not a bitmap of Spark: bucket {bucket} with {len(bitmap)} bytes.")
-    block, half = divmod(bucket - 1, 2)
-    return block, int.from_bytes(bitmap, "little") << (half * _SPARK_BITMAP_BITS)
+def _bitmap_of_words(numbers: pa.Array, words: pa.Array) -> BitMap64:
+    blocks = pc.shift_right(numbers, 10).dictionary_encode()
+    if len(words) < _FEW_WORDS_A_BLOCK * len(blocks.dictionary):
+        return BitMap64(array("Q", _rows_of_words(numbers.to_pylist(), words.to_pylist())))
+    first_words = pc.multiply(blocks.indices.cast(pa.int64()), _WORDS_PER_BLOCK)
+    # Where each word lies when the blocks are spelled out one after the other, and then the other way round.
+    places = pc.add(first_words, pc.bit_wise_and(numbers, _WORDS_PER_BLOCK - 1))
+    everywhere = pa.array(range(len(blocks.dictionary) * _WORDS_PER_BLOCK), pa.int64())
+    data = _word_bytes(words.take(pc.index_in(everywhere, value_set=places)).fill_null(0))
+    starts = range(0, len(data), BITMAP_BYTES)
+    bits = (int.from_bytes(data[start : start + BITMAP_BYTES], "little") for start in starts)
+    return bit_blocks.bitmap_from_blocks(zip(blocks.dictionary.to_pylist(), bits, strict=True))
+
+
+def _rows_of_words(numbers: Iterable[int], words: Iterable[int]) -> Iterator[int]:
+    for number, signed in zip(numbers, words, strict=True):
+        word = signed & _ALL_BITS
+        while word:
+            yield number << 6 | (word & -word).bit_length() - 1
+            word &= word - 1
 
 
 def _word_bytes(words: pa.Array) -> bytes:

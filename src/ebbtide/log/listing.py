@@ -18,13 +18,14 @@ from ebbtide.protocol.log_names import (
     CommitName,
     CompactedName,
     V2CheckpointName,
+    commit_name,
     listing_start,
     log_path,
     parse_log_name,
 )
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["CheckpointFiles", "CompactedFile", "LogListing", "last_checkpoint_version", "list_log"]
+__all__ = ["CheckpointFiles", "CompactedFile", "LogListing", "last_checkpoint_version", "list_log", "look_ahead"]
 
 # It holds a few numbers and perhaps a schema; whatever is longer is not a hint worth reading.
 _MAX_LAST_CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -94,6 +95,29 @@ def list_log(store: ObjectStore, *, start_version: int = 0) -> LogListing:
     # The sort is stable, so of one version a single file comes before many parts.
     checkpoints.sort(key=lambda checkpoint: -checkpoint.version)
     return LogListing(start_version, commits, tuple(compacted), tuple(checkpoints), has_log_files)
+
+
+def look_ahead(store: ObjectStore, start_version: int, *, at_most: int) -> LogListing | None:
+    """The commits from `start_version` on, found by asking for one name after the other; without checkpoints.
+
+    Where a listing reads a whole directory, this costs the same however long the log is. None when there are more than
+    `at_most`, or one is missing before others: then a listing must tell.
+    """
+    commits: dict[int, ObjectMeta] = {}
+    for version in range(start_version, start_version + at_most):
+        found = _commit(store, version)
+        if found is None:
+            is_last = _commit(store, version + 1) is None
+            return LogListing(start_version, commits, has_log_files=bool(commits)) if is_last else None
+        commits[version] = found
+    return None
+
+
+def _commit(store: ObjectStore, version: int) -> ObjectMeta | None:
+    try:
+        return store.head(log_path(commit_name(version)))
+    except ObjectNotFoundError:
+        return None
 
 
 def last_checkpoint_version(store: ObjectStore) -> int | None:

@@ -19,7 +19,7 @@ from ebbtide.log.checkpoint import open_checkpoint
 from ebbtide.log.commit_scan import FileActions
 from ebbtide.log.commit_times import snapshot_timestamp_ms, version_at_timestamp
 from ebbtide.log.file_tables import add_files
-from ebbtide.log.listing import LogListing, list_log
+from ebbtide.log.listing import LogListing, list_log, look_ahead
 from ebbtide.log.replay import LiveFiles, surviving_tombstones
 from ebbtide.log.segment import Segment, cover
 from ebbtide.log.table_state import TableHead, TableState, read_state, scan_log_files
@@ -27,7 +27,7 @@ from ebbtide.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.protocol.properties import TableProperties
 from ebbtide.protocol.schema import StructType, parse_schema
-from ebbtide.storage.store import ObjectStore
+from ebbtide.storage.store import ObjectStore, is_local
 
 __all__ = ["Snapshot", "load_snapshot"]
 
@@ -133,7 +133,7 @@ def _snapshot(store: ObjectStore, state: TableState, config: EngineConfig) -> Sn
 
 def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, config: EngineConfig) -> Snapshot | None:
     """The snapshot that follows `hint`; None when only a full load can tell."""
-    listing = list_log(store, start_version=hint.version)
+    listing = _since(store, hint)
     # The same commit must still be there, or the table was dropped and made anew in the meantime.
     if hint.segment.commit is None or listing.commits.get(hint.version) != hint.segment.commit:
         return None
@@ -178,6 +178,18 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
         commit_removes=(*kept_removes, *_after((removes,), segment)),
         config=config,
     )
+
+
+def _since(store: ObjectStore, hint: Snapshot) -> LogListing:
+    """What the log holds from the hint's version on. Every now and then checkpoints are looked for as well."""
+    interval = hint.properties.checkpoint_interval
+    checkpoint = hint.segment.checkpoint
+    age = hint.version - (-1 if checkpoint is None else checkpoint.version)
+    if is_local(store) and age < 2 * interval:
+        found = look_ahead(store, hint.version, at_most=interval + 1)
+        if found is not None:
+            return found
+    return list_log(store, start_version=hint.version)
 
 
 def _rebased(hint: Snapshot, added: Segment, listing: LogListing) -> tuple[Segment, tuple[FileActions, ...]]:

@@ -1,8 +1,9 @@
 """How do live files become one DataFrame?
 
 Files without marks are a plain Parquet scan that costs nothing extra; files with marks are another branch, where the
-marked rows are dropped by a broadcast join and a bit test (`scan.marks`). Both are Spark's own reader, so columns and
-filters are pushed into Parquet, files are split, and the row index stays the physical position whatever is pushed.
+marked rows are dropped by a lookup (`scan.mark_lookup`) or a broadcast join (`scan.mark_join`). Both are Spark's own
+reader, so columns and filters are pushed into Parquet, files are split, and the row index stays the physical position
+whatever is pushed.
 
 For commands, `scan_with_positions` adds two helper columns that say which file and which physical row each row is.
 """
@@ -19,12 +20,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.scan.columns import TableColumns
-from ebbtide.scan.files import ScanFile, is_local, resolve_files
-from ebbtide.scan.marks import FileKeys, block_table, hash_keys, path_hash, size_keys
+from ebbtide.scan.file_numbers import FileNumbers, hashes_as_numbers, sizes_as_numbers, sizes_tell_files
+from ebbtide.scan.files import ScanFile, resolve_files
+from ebbtide.scan.mark_join import block_table
+from ebbtide.scan.mark_lookup import mark_lookup
 from ebbtide.scan.partitions import directories_tell_values, value_table
+from ebbtide.storage import is_local
 
 __all__ = ["PositionedScan", "scan_files", "scan_rows", "scan_with_positions"]
 
@@ -64,7 +67,7 @@ def scan_with_positions(
     """The rows of `files` with the two position columns in front of no user column's name."""
     scan = _Scan(spark, snapshot, with_positions=True)
     frame = scan.rows(files)
-    return PositionedScan(frame, scan.file_name, scan.row_name, scan.file_of_hash)
+    return PositionedScan(frame, scan.file_name, scan.row_name, scan.file_of_number)
 
 
 class _Scan:
@@ -75,13 +78,14 @@ class _Scan:
         self.snapshot = snapshot
         self.columns = TableColumns.of(snapshot)
         self.with_positions = with_positions
-        self.file_of_hash: dict[int, ScanFile] = {}
+        self.file_of_number: dict[int, ScanFile] = {}
+        self.by_size = False
         taken = [name for schema in (self.columns.read_schema, self.columns.logical) for name in schema.names]
         taken += [name for name, _ in self.columns.partition_fields]
         self.row_name = border.name_not_in(taken, "__ebbtide_row_index")
         self.file_name = border.name_not_in(taken, "__ebbtide_file")
         self.key_name = border.name_not_in(taken, "__ebbtide_block")
-        self.words_name = border.name_not_in(taken, "__ebbtide_words")
+        self.word_name = border.name_not_in(taken, "__ebbtide_word")
         self.marks_key_name = border.name_not_in(taken, "__ebbtide_block_of_marks")
         self.values_key_name = border.name_not_in(taken, "__ebbtide_file_of_values")
         border.ensure_no_reserved_column(self.columns.read_schema.names)
@@ -91,6 +95,7 @@ class _Scan:
             border.read_by_field_id(spark)
 
     def rows(self, files: Sequence[ScanFile]) -> DataFrame:
+        self.by_size = sizes_tell_files(files)
         plain = [file for file in files if file.marks is None]
         dropping = [file for file in files if file.marks is not None and not file.keeps_marked]
         keeping = [file for file in files if file.marks is not None and file.keeps_marked]
@@ -117,19 +122,19 @@ class _Scan:
         # The marks always use a field; positions may be dropped later, and then nothing narrows the struct.
         by_reader = has_marks and self.uses_reader_row_index
         frame = raw = self._open(files, by_reader=by_reader, from_directories=from_directories)
-        hashes = self._hashes(raw, files) if needs_file or has_marks else []
         helpers: dict[str, Column] = {}
         if needs_row_index:
             own = F.col(border.READER_ROW_INDEX)
             helpers[self.row_name] = own if by_reader else border.file_metadata(raw, "row_index")
-        if needs_file:
-            helpers[self.file_name] = F.xxhash64(border.file_metadata(raw, "file_path"))
-        if has_marks:
-            frame = self._by_marks(raw, helpers, files, hashes)
+        numbers = self._numbers(raw, files) if needs_file or has_marks else None
+        if numbers and needs_file:
+            helpers[self.file_name] = numbers.expression
+        if numbers and has_marks:
+            frame = self._by_marks(raw, helpers, files, numbers)
         elif helpers:
             frame = raw.withColumns(helpers)
-        if joins_values:
-            frame = self._with_values(frame, files, hashes)
+        if numbers and joins_values:
+            frame = self._with_values(frame, files, numbers)
         places = [F.col(self.file_name), F.col(self.row_name)] if self.with_positions else []
         return frame.select(*self.columns.to_logical(), *places)
 
@@ -151,43 +156,34 @@ class _Scan:
             assert frame.columns is not None
             return frame
 
-    def _hashes(self, raw: DataFrame, files: Sequence[ScanFile]) -> list[int]:
-        """The hash of each file's name as this scan's rows will carry it; every file must be found again."""
-        with border.spark_errors("listing the data files"):
-            reader_names = {border.file_path_of(name): name for name in border.input_files(raw)}
-        try:
-            hashes = [path_hash(reader_names[file.spark_path]) for file in files]
-        except KeyError as error:
-            raise InternalError(f"Spark does not list the data file {error} under a name we know.") from error
-        if len(reader_names) != len(files) or len(set(hashes)) != len(files):
-            raise InternalError("Spark lists other data files than it was asked to read, or two names hash alike.")
-        self.file_of_hash.update(zip(hashes, files, strict=True))
-        return hashes
-
-    def _file_keys(self, raw: DataFrame, files: Sequence[ScanFile], hashes: Sequence[int]) -> FileKeys:
-        by_size = None
-        if all(file.size_is_checked for file in files):
-            by_size = size_keys([file.add.size for file in files], border.file_metadata(raw, "file_size"))
-        return by_size or hash_keys(hashes, F.xxhash64(border.file_metadata(raw, "file_path")))
+    def _numbers(self, raw: DataFrame, files: Sequence[ScanFile]) -> FileNumbers:
+        numbers = (sizes_as_numbers if self.by_size else hashes_as_numbers)(raw, files)
+        self.file_of_number.update(zip(numbers.values, files, strict=True))
+        return numbers
 
     def _by_marks(
-        self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], hashes: Sequence[int]
+        self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], numbers: FileNumbers
     ) -> DataFrame:
         marks = [file.marks for file in files if file.marks is not None]
-        keys = self._file_keys(raw, files, hashes)
-        blocks = block_table(marks, keys.prefixes, key=self.marks_key_name, words=self.words_name)
-        keyed = raw.withColumns({**helpers, self.key_name: blocks.key(keys, helpers[self.row_name])})
+        keeps_marked = files[0].keeps_marked
+        row = helpers[self.row_name]
+        if lookup := mark_lookup(marks, numbers.values):
+            # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
+            marked = lookup.is_marked(self.spark, numbers.expression, row)
+            return raw.where(marked if keeps_marked else ~marked).withColumns(helpers)
+        blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
+        keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.expression, row)})
         side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))
         match = F.col(self.key_name) == F.col(self.marks_key_name)
-        marked = blocks.is_marked(F.col(self.words_name), F.col(self.row_name))
-        if files[0].keeps_marked:
+        marked = blocks.is_marked(F.col(self.word_name), F.col(self.row_name))
+        if keeps_marked:
             return keyed.join(side, match).where(marked)
         return keyed.join(side, match, "left").where(~marked)
 
-    def _with_values(self, frame: DataFrame, files: Sequence[ScanFile], hashes: Sequence[int]) -> DataFrame:
+    def _with_values(self, frame: DataFrame, files: Sequence[ScanFile], numbers: FileNumbers) -> DataFrame:
         # The log's timestamps without a zone are UTC.
         values = value_table(files, self.columns.partition_fields, "UTC")
-        keyed = values.append_column(self.values_key_name, pa.array(hashes, pa.int64()))
+        keyed = values.append_column(self.values_key_name, pa.array(numbers.values, pa.int64()))
         schema = T.StructType(
             [*self.columns.partition_schema().fields, T.StructField(self.values_key_name, T.LongType())]
         )

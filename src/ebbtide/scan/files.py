@@ -21,9 +21,9 @@ from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.paths import DataLocation, resolve_data_path
 from ebbtide.protocol.statistics import num_records
-from ebbtide.storage import ObjectStore
+from ebbtide.storage import ObjectStore, is_local
 
-__all__ = ["ScanFile", "is_local", "resolve_files", "spark_path"]
+__all__ = ["ScanFile", "resolve_files", "spark_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ class ScanFile:
     marks: RowIndexSet | None  # None when no row is marked
     size_is_checked: bool  # `add.size` was compared with the object itself
     keeps_marked: bool = False  # the marked rows are the ones to show, not the ones to drop
-
-
-def is_local(store: ObjectStore) -> bool:
-    return store.url.startswith("file:")
 
 
 def resolve_files(

@@ -5,6 +5,6 @@
 
 from ebbtide.storage.failures import PutOutcomeUnknownError
 from ebbtide.storage.open import open_store
-from ebbtide.storage.store import ObjectMeta, ObjectStore
+from ebbtide.storage.store import ObjectMeta, ObjectStore, is_local
 
-__all__ = ["ObjectMeta", "ObjectStore", "PutOutcomeUnknownError", "open_store"]
+__all__ = ["ObjectMeta", "ObjectStore", "PutOutcomeUnknownError", "is_local", "open_store"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["ObjectMeta", "ObjectStore"]
+__all__ = ["ObjectMeta", "ObjectStore", "is_local"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +79,8 @@ class ObjectStore(Protocol):
 
     def delete(self, path: str) -> None:
         """Delete the object; one that does not exist is fine."""
+
+
+def is_local(store: ObjectStore) -> bool:
+    """Whether looking at one object costs no request, while a listing reads a whole directory."""
+    return store.url.startswith("file:")

@@ -6,10 +6,11 @@ public `_metadata.row_index` that releases without it fall back to.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from tests.support.comparison import assert_same_rows
 from tests.support.query_plans import plan_text, task_count
@@ -19,7 +20,7 @@ from tests.support.table_builder import TableBuilder
 import ebbtide
 from ebbtide import spark_border
 from ebbtide.scan import dataframe
-from ebbtide.scan.marks import block_table
+from ebbtide.scan.mark_lookup import mark_lookup
 
 pytestmark = pytest.mark.spark
 
@@ -200,8 +201,21 @@ def test_files_of_different_sizes_are_told_apart_without_hashing_paths(spark, tm
     assert_same_rows(frame, builder.expected())
 
 
-def test_thin_blocks_drop_the_same_rows(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(dataframe, "block_table", partial(block_table, most_wide_blocks=0))
+@pytest.fixture
+def marks_are_joined(monkeypatch):
+    """As if the marks were too many for two arrays."""
+    monkeypatch.setattr(dataframe, "mark_lookup", lambda *arguments: None)
+
+
+def test_marks_are_looked_up_without_a_join(spark, tmp_path):
+    builder = two_branches(tmp_path / "t")
+    text = plan_text(ebbtide.read(spark, str(builder.path)))
+    assert "Join" not in text
+    assert "& 1023" in text
+    assert len(text) < 20_000, "the marks are not part of the plan's text"
+
+
+def test_join_drops_the_same_rows_as_the_lookup(spark, tmp_path, marks_are_joined):
     builder = table(tmp_path / "t")
     builder.file(numbered(70_000), deleted=[0, 63, 64, 127, 128, 65_535, 65_536, 69_999])
     builder.file(numbered(70_000), deleted=range(30_000, 40_000)).commit()
@@ -211,12 +225,25 @@ def test_thin_blocks_drop_the_same_rows(spark, tmp_path, monkeypatch):
     assert_same_rows(frame, builder.expected())
 
 
-def test_broadcast_is_used_even_where_the_session_never_broadcasts(spark, tmp_path):
+def test_broadcast_is_used_even_where_the_session_never_broadcasts(spark, tmp_path, marks_are_joined):
     builder = two_branches(tmp_path / "t")
     with session_settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}):
         frame = ebbtide.read(spark, str(builder.path))
         assert "BroadcastHashJoin LeftOuter BuildRight" in plan_text(frame)
         assert_same_rows(frame, builder.expected())
+
+
+def test_file_that_changed_its_size_fails_the_read_instead_of_showing_marked_rows(spark, tmp_path, monkeypatch):
+    builder = table(tmp_path / "t").file(numbered(100), deleted=[1]).file(numbered(150), deleted=[2]).commit()
+
+    def of_other_sizes(marks, numbers):
+        """As if the files had other sizes when they were looked at than when Spark reads them."""
+        made = mark_lookup(marks, numbers)
+        return replace(made, offsets=pa.array([-1] * len(made.offsets), pa.int32()))
+
+    monkeypatch.setattr(dataframe, "mark_lookup", of_other_sizes)
+    with pytest.raises(PySparkException, match="another size"):
+        ebbtide.read(spark, str(builder.path)).collect()
 
 
 def test_sources_of_the_row_index_are_really_two(spark, tmp_path, row_index_source):

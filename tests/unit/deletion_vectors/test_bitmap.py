@@ -15,14 +15,15 @@ from ebbtide.errors import CorruptDeletionVectorError, RequestError
 BORDERS = [0, 1, 63, 64, 32767, 32768, 65535, 65536, 131071, 131072, 2**32 - 1, 2**32, 2**32 + 65536, 5 * 2**32 + 7]
 
 
-def spark_bitmaps(rows):
-    """What Spark's bitmap functions give for `row_index + 1`, computed the slow way."""
-    buckets = {}
+def numbered_words(rows):
+    """What folding in Spark gives for the rows, computed the slow way: word numbers, and words as signed integers."""
+    words = {}
     for row in rows:
-        value = row + 1
-        bucket, position = 1 + (value - 1) // 32768, (value - 1) % 32768
-        buckets.setdefault(bucket, bytearray(4096))[position // 8] |= 1 << position % 8
-    return [(bucket, bytes(bitmap)) for bucket, bitmap in buckets.items()]
+        words[row >> 6] = words.get(row >> 6, 0) | 1 << (row & 63)
+    pairs = list(words.items())
+    random.Random(3).shuffle(pairs)
+    signed = [word - (1 << 64) if word >> 63 else word for _, word in pairs]
+    return pa.array([number for number, _ in pairs], pa.int64()), pa.array(signed, pa.int64())
 
 
 def shapes():
@@ -220,30 +221,17 @@ def test_runs_that_no_writer_would_choose_are_spelled_out():
 
 
 @pytest.mark.parametrize("rows", [*SHAPES, pytest.param(BORDERS, id="borders")])
-def test_bitmaps_of_spark_become_the_same_rows(rows):
-    bitmaps = spark_bitmaps(rows)
-    random.Random(3).shuffle(bitmaps)
-    assert list(RowIndexSet.from_spark_bitmaps(bitmaps)) == list(rows)
+def test_numbered_words_become_the_same_rows(rows):
+    assert list(RowIndexSet.from_numbered_words(*numbered_words(rows))) == list(rows)
 
 
-def test_spark_counts_buckets_from_one():
-    assert list(RowIndexSet.from_spark_bitmaps([(1, b"\x01" + bytes(4095))])) == [0]
-    assert list(RowIndexSet.from_spark_bitmaps([(2, b"\x01" + bytes(4095))])) == [32768]
-    assert list(RowIndexSet.from_spark_bitmaps([(1, bytes(4095) + b"\x80")])) == [32767]
-
-
-def test_bitmaps_of_one_bucket_are_united():
-    bitmaps = [(1, b"\x01" + bytes(4095)), (1, b"\x02" + bytes(4095)), (1, b"\x01" + bytes(4095))]
-    assert list(RowIndexSet.from_spark_bitmaps(bitmaps)) == [0, 1]
-
-
-@pytest.mark.parametrize("pair", [(0, bytes(4096)), (-1, bytes(4096)), (1, bytes(4095)), (2**50, bytes(4096))])
-def test_bitmap_that_spark_cannot_have_made_is_refused(pair):
-    with pytest.raises(RequestError, match="Not a bitmap of Spark"):
-        RowIndexSet.from_spark_bitmaps([pair])
+@pytest.mark.parametrize("number", [-1, (MAX_ROW_INDEX >> 6) + 1])
+def test_word_that_no_file_can_have_is_refused(number):
+    with pytest.raises(RequestError, match="no row of a file"):
+        RowIndexSet.from_numbered_words(pa.array([0, number], pa.int64()), pa.array([1, 1], pa.int64()))
 
 
 def test_many_sparse_blocks_are_spelled_out_in_batches():
     rows = list(range(0, 1500 * 65536, 65536))
-    assert list(RowIndexSet.from_spark_bitmaps(spark_bitmaps(rows))) == rows
+    assert list(RowIndexSet.from_numbered_words(*numbered_words(rows))) == rows
     assert [block for block, _ in RowIndexSet(rows).to_blocks()] == list(range(1500))

@@ -1,0 +1,105 @@
+"""How does Spark drop the marked rows of so many files that two constant arrays cannot hold the marks?
+
+The other form is `scan.mark_lookup`. Here the marks are a table of blocks of 64 rows: a key (file and block number in
+one 64-bit integer) and the block's bits. It is broadcast and joined from the left, and one bit test decides. Blocks
+without a marked row are not in it, so it has at most one small entry a marked row.
+
+    key = prefix of the file (upper 37 bits) | row_index >> 6
+    bit = row_index & 63
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.errors import InternalError, UnsupportedFeatureError
+
+__all__ = ["BlockTable", "block_table", "file_prefixes"]
+
+_BLOCK_BITS = 27  # 2^27 blocks of 64 rows: 8.6 billion rows a file
+_BLOCK_MASK = (1 << _BLOCK_BITS) - 1
+_WORDS_PER_WIDE_BLOCK = 1024
+# Above this many blocks (about 20 bytes each) Spark could not broadcast the table anyway. A few bytes of a hostile
+# vector can claim billions of rows; this is where they end.
+_MOST_BLOCKS = 1 << 25
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """The blocks of all files as columns `key` and `word`, and how a row finds its own."""
+
+    table: pa.Table
+    prefix_shift: int
+
+    @property
+    def spark_schema(self) -> T.StructType:
+        return T.StructType([T.StructField(name, T.LongType()) for name in self.table.schema.names])
+
+    def key(self, file_number: Column, row_index: Column) -> Column:
+        moved = F.shiftleft(file_number, self.prefix_shift) if self.prefix_shift else file_number
+        return moved.bitwiseAND(F.lit(~_BLOCK_MASK)).bitwiseOR(F.shiftright(row_index, 6))
+
+    def is_marked(self, word: Column, row_index: Column) -> Column:
+        """True for a marked row; a row without a block (a null word) is not marked."""
+        return word.isNotNull() & (F.getbit(word, row_index.bitwiseAND(F.lit(63)).cast("int")) == 1)
+
+
+def block_table(
+    marks: Sequence[RowIndexSet],
+    file_numbers: Sequence[int],
+    *,
+    key: str,
+    word: str,
+    most_blocks: int = _MOST_BLOCKS,
+) -> BlockTable:
+    """The blocks of all files' marks; `UnsupportedFeatureError` when they are too many to broadcast."""
+    shift, prefixes = file_prefixes(file_numbers)
+    schema = pa.schema([(key, pa.int64()), (word, pa.int64())])
+    batches: list[pa.RecordBatch] = []
+    count = 0
+    for rows, prefix in zip(marks, prefixes, strict=True):
+        for columns in _blocks(rows, prefix):
+            batches.append(pa.record_batch(columns, schema=schema))
+            count += batches[-1].num_rows
+            if count > most_blocks:
+                raise UnsupportedFeatureError(
+                    f"The deletion vectors of one read mark rows in more than {most_blocks} blocks of 64 rows. "
+                    "Read fewer files at once (`where=`) or rewrite the table without its marked rows.",
+                    error_class="",
+                )
+    return BlockTable(pa.Table.from_batches(batches, schema), shift)
+
+
+def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """How far to shift the numbers so that their upper 37 bits differ, and those bits."""
+    for shift in range(_BLOCK_BITS + 1):
+        prefixes = tuple(_signed((number << shift) & ~_BLOCK_MASK) for number in file_numbers)
+        if len(set(prefixes)) == len(prefixes):
+            return shift, prefixes
+    raise InternalError(
+        f"Among {len(file_numbers)} data files with deletion vectors, two have the same number wherever one looks. "
+        "Read fewer files at once (`where=`) or rewrite the table without its vectors; please report it."
+    )
+
+
+def _blocks(rows: RowIndexSet, prefix: int) -> Iterator[list[pa.Array]]:
+    for block, bits in rows.to_blocks():
+        if (block + 1) * _WORDS_PER_WIDE_BLOCK > _BLOCK_MASK + 1:
+            raise InternalError(f"A deletion vector marks row {block << 16}, beyond what a scan can address.")
+        words = pa.Array.from_buffers(pa.int64(), _WORDS_PER_WIDE_BLOCK, [None, pa.py_buffer(bits)])
+        used = pc.indices_nonzero(words)
+        numbers = pc.add(used.cast(pa.int64()), block * _WORDS_PER_WIDE_BLOCK)
+        yield [pc.bit_wise_or(numbers, prefix), words.take(used)]
+
+
+def _signed(value: int) -> int:
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >= 1 << 63 else value
