@@ -188,6 +188,11 @@ class DeltaTable:
 
     # --- looking at the table -----------------------------------------------------------------------------------------
 
+    @property
+    def url(self) -> str:
+        """Where the table lies, as an absolute URL."""
+        return self._store.url
+
     def version(self) -> int:
         return self._snapshot().version
 

@@ -16,17 +16,22 @@ from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.sql.boundaries import single_statement
 
 __all__ = [
+    "CreateView",
     "Delete",
     "DescribeDetail",
     "DescribeHistory",
+    "Explain",
     "SetProperties",
     "Statement",
     "UnsetProperties",
+    "ViewName",
     "parse_statement",
 ]
 
 KNOWN_STATEMENTS: Final = (
     "DELETE FROM delta.`path` [[AS] alias] [WHERE condition]",
+    "EXPLAIN DELETE FROM ...",
+    "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * FROM delta.`path`",
     "ALTER TABLE delta.`path` SET TBLPROPERTIES ('key' = 'value', ...)",
     "ALTER TABLE delta.`path` UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
@@ -37,12 +42,33 @@ _SHOWN_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
+class ViewName:
+    """A temporary view, in the place of a table."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """`condition` is the user's text; without WHERE it is the literal `true`, as Spark's own parser has it."""
 
-    path: str
+    path: str | ViewName
     condition: str
     alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    statement: Delete
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """A view of a whole table, however many times SELECT * is wrapped around it."""
+
+    name: str
+    path: str | ViewName
+    or_replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +96,10 @@ class DescribeDetail:
 
 
 _S = TypeVar("_S")
-Statement: TypeAlias = Delete | SetProperties | UnsetProperties | DescribeHistory | DescribeDetail
+Statement: TypeAlias = (
+    Delete | Explain | CreateView | SetProperties | UnsetProperties | DescribeHistory | DescribeDetail
+)
+_EXPLAIN_MODES: Final = ("extended", "codegen", "cost", "formatted")
 
 
 def parse_statement(text: str) -> Statement:
@@ -101,12 +130,16 @@ class _Reader:
             return self.alter()
         if self.accept("describe") or self.accept("desc"):
             return self.describe()
+        if self.accept("explain"):
+            return self.explain()
+        if self.accept("create"):
+            return self.create_view()
         raise self.unknown_statement()
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def delete(self) -> Delete:
-        path, alias = self.table(), self.alias()
+        path, alias = self.table_or_view(), self.alias()
         if self.is_done():
             return Delete(path, "true", alias)
         self.expect("where")
@@ -132,6 +165,36 @@ class _Reader:
         path = self.table()
         return self.end(DescribeHistory(path, self.number() if self.accept("limit") else None))
 
+    def explain(self) -> Explain:
+        # Spark's modes say how much of a plan to print; ours has one form.
+        any(self.accept(mode) for mode in _EXPLAIN_MODES)
+        self.expect("delete")
+        self.expect("from")
+        return Explain(self.delete())
+
+    def create_view(self) -> CreateView:
+        or_replace = self.accept("or", "replace")
+        if not ((self.accept("temp") or self.accept("temporary")) and self.accept("view")):
+            raise self.unknown_statement()
+        token = self.take("the name of the view")
+        if token.kind not in {"word", "quoted_name"} or not token.value:
+            self.at -= 1
+            raise self.unexpected("the name of the view")
+        self.expect("as")
+        return self.end(CreateView(token.value, self.whole_table(), or_replace))
+
+    def whole_table(self) -> str | ViewName:
+        """The table in SELECT * FROM table, which may be wrapped in further ones."""
+        if not (self.accept("select") and self.accept_sign("*") and self.accept("from")):
+            raise self.unexpected("SELECT * FROM a table: a view that can be changed shows all of one table")
+        if self.accept_sign("("):
+            table = self.whole_table()
+            self.expect_sign(")")
+        else:
+            table = self.table_or_view()
+        self.alias()
+        return table
+
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def table(self) -> str:
@@ -149,6 +212,15 @@ class _Reader:
             "tables by name: give the path, in backquotes.",
             error_class="DELTA_UNSUPPORTED_SOURCE",
         )
+
+    def table_or_view(self) -> str | ViewName:
+        """The path in delta.`path`, or a name without dots, which can only be a view's."""
+        token, following = self.peek(), self.peek(1)
+        is_name = token is not None and token.kind in {"word", "quoted_name"} and token.text != "where" and token.value
+        if token is None or not is_name or (following is not None and following.text == "."):
+            return self.table()
+        self.at += 1
+        return ViewName(token.value or "")
 
     def alias(self) -> str | None:
         explicit = self.accept("as")

@@ -1,7 +1,18 @@
 """Does a snapshot carried forward equal one loaded afresh, and does it notice when it may not be used?"""
 
 import pytest
-from tests.support.log_builder import LogBuilder, add, domain, live_keys, metadata, protocol, remove, txn, vector
+from tests.support.log_builder import (
+    LogBuilder,
+    MemoryStore,
+    add,
+    domain,
+    live_keys,
+    metadata,
+    protocol,
+    remove,
+    txn,
+    vector,
+)
 
 from ebbtide.errors import CorruptTableError, UnsupportedFeatureError, VersionNotFoundError
 from ebbtide.log import load_snapshot
@@ -42,6 +53,59 @@ def test_only_the_log_from_the_hint_on_is_listed():
     log.store.listings.clear()
     assert load_snapshot(log.store, hint=hint).num_files == 4
     assert log.store.listings == [f"_delta_log/{1:020d}."]
+
+
+def local_log(commits, *, interval=10):
+    """A log on a disk, where a listing reads the whole directory and looking for one name costs nothing."""
+    log = LogBuilder(MemoryStore("file:///somewhere"))
+    properties = {"delta.checkpointInterval": str(interval)}
+    log.commit(0, [protocol(), metadata(configuration=properties), add("0")])
+    for version in range(1, commits):
+        log.commit(version, [add(str(version))])
+    return log
+
+
+def test_disk_is_asked_for_the_next_commits_by_name_and_not_listed():
+    log = local_log(3)
+    hint = load_snapshot(log.store)
+    log.commit(3, [add("3")])
+    log.commit(4, [remove("0")])
+    log.store.listings.clear()
+    snapshot = load_snapshot(log.store, hint=hint)
+    assert log.store.listings == []
+    assert_same(snapshot, load_snapshot(log.store))
+
+
+def test_commits_too_many_to_ask_for_by_name_are_listed():
+    log = local_log(1, interval=3)
+    hint = load_snapshot(log.store)
+    for version in range(1, 20):
+        log.commit(version, [add(str(version))])
+    log.store.listings.clear()
+    assert_same(load_snapshot(log.store, hint=hint), load_snapshot(log.store))
+    assert log.store.listings
+
+
+def test_new_checkpoints_are_noticed_every_now_and_then():
+    log = local_log(2, interval=2)
+    snapshot = load_snapshot(log.store)
+    for version in range(2, 12):
+        log.commit(version, [add(str(version)), remove(str(version - 1))])
+        if version % 2 == 0:
+            live = [add(str(number)) for number in (0, version)]
+            log.checkpoint(version, [protocol(), metadata(configuration={"delta.checkpointInterval": "2"}), *live])
+        snapshot = load_snapshot(log.store, hint=snapshot)
+        assert live_keys(snapshot) == live_keys(load_snapshot(log.store))
+    assert snapshot.segment.checkpoint is not None
+    assert snapshot.version - snapshot.segment.checkpoint.version <= 4
+
+
+def test_commit_missing_before_another_is_not_taken_for_the_end_of_the_log():
+    log = local_log(3)
+    hint = load_snapshot(log.store)
+    log.commit(4, [add("4")])
+    with pytest.raises(CorruptTableError, match="version 3 is missing"):
+        load_snapshot(log.store, hint=hint)
 
 
 def test_hint_itself_comes_back_when_nothing_happened():

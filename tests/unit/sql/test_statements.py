@@ -6,11 +6,14 @@ import pytest
 
 from ebbtide.errors import RequestError
 from ebbtide.sql.statements import (
+    CreateView,
     Delete,
     DescribeDetail,
     DescribeHistory,
+    Explain,
     SetProperties,
     UnsetProperties,
+    ViewName,
     parse_statement,
 )
 
@@ -26,6 +29,16 @@ from ebbtide.sql.statements import (
         ("DELETE FROM delta.`s3://b/a``b` WHERE true", Delete("s3://b/a`b", "true")),
         ("-- why\nDELETE /* all /* of */ it */ FROM delta.`/t` -- the end;", Delete("/t", "true")),
         ("DELETE FROM delta.`/t where x` WHERE where = 1", Delete("/t where x", "where = 1")),
+        ("DELETE FROM people WHERE id = 1", Delete(ViewName("people"), "id = 1")),
+        ("DELETE FROM `my people` p WHERE p.id = 1", Delete(ViewName("my people"), "p.id = 1", "p")),
+        ("EXPLAIN DELETE FROM delta.`/t` WHERE a = 1", Explain(Delete("/t", "a = 1"))),
+        ("explain formatted delete from v", Explain(Delete(ViewName("v"), "true"))),
+        ("CREATE TEMP VIEW v AS SELECT * FROM delta.`/t`", CreateView("v", "/t")),
+        ("create or replace temporary view `a b` as select * from v", CreateView("a b", ViewName("v"), True)),
+        (
+            "CREATE TEMP VIEW v AS SELECT * FROM (SELECT * FROM (SELECT * FROM delta.`/t` AS a) b) AS c;",
+            CreateView("v", "/t"),
+        ),
         ("DESCRIBE DETAIL delta.`/t`", DescribeDetail("/t")),
         ("desc history delta.`/t`;", DescribeHistory("/t")),
         ("DESCRIBE HISTORY delta.`/t` LIMIT 3", DescribeHistory("/t", 3)),
@@ -85,7 +98,7 @@ def test_other_statements_are_refused_with_the_list_of_those_that_exist(text):
 
 
 @pytest.mark.parametrize(
-    "target", ["people", "db.people", "delta.people", "parquet.`/t`", "delta.``", "delta.`/t`.`x`", "'/t'", ""]
+    "target", ["db.people", "delta.people", "parquet.`/t`", "delta.``", "delta.`/t`.`x`", "'/t'", ""]
 )
 def test_table_that_is_no_delta_path_is_refused_with_the_spelling_that_works(target):
     with pytest.raises(RequestError, match=r"delta\.`/path/to/table`"):
@@ -110,6 +123,11 @@ def test_table_that_is_no_delta_path_is_refused_with_the_spelling_that_works(tar
         (r"ALTER TABLE delta.`/t` SET TBLPROPERTIES ('a' = 'x\ny')", "raw string"),
         ("DESCRIBE HISTORY delta.`/t` LIMIT many", "a number after LIMIT"),
         ("DESCRIBE DETAIL delta.`/t` now", "the end of the statement"),
+        ("EXPLAIN SELECT 1", "Expected DELETE"),
+        ("CREATE TEMP VIEW v AS SELECT a FROM delta.`/t`", "shows all of one table"),
+        ("CREATE TEMP VIEW v AS SELECT * FROM delta.`/t` WHERE a = 1", "Expected the end"),
+        ("CREATE TEMP VIEW v AS SELECT * FROM (SELECT * FROM delta.`/t`", "Expected ')'"),
+        ("CREATE TEMP VIEW 'v' AS SELECT * FROM delta.`/t`", "the name of the view"),
     ],
 )
 def test_mistake_is_named_at_its_place(text, said):
