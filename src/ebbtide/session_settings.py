@@ -18,21 +18,34 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 
 __all__ = [
+    "CHANGES_OUT_OF_RANGE",
     "DELETE_WITH_VECTORS",
+    "TABLE_DEFAULTS",
+    "MERGE_WITH_VECTORS",
+    "SCHEMA_AUTO_MERGE",
     "TXN_APP_ID",
     "TXN_VERSION",
+    "UPDATE_WITH_VECTORS",
     "USER_METADATA",
     "VECTOR_FILE_SIZE",
+    "changes_may_be_out_of_range",
+    "merges_schema",
     "parse_bytes",
+    "table_defaults",
     "write_options",
 ]
 
 _PREFIX: Final = "spark.databricks.delta."
 DELETE_WITH_VECTORS: Final = f"{_PREFIX}delete.deletionVectors.persistent"
+UPDATE_WITH_VECTORS: Final = f"{_PREFIX}update.deletionVectors.persistent"
+MERGE_WITH_VECTORS: Final = f"{_PREFIX}merge.deletionVectors.persistent"
 VECTOR_FILE_SIZE: Final = f"{_PREFIX}deletionVectors.packing.targetSize"
 TXN_APP_ID: Final = f"{_PREFIX}write.txnAppId"
 TXN_VERSION: Final = f"{_PREFIX}write.txnVersion"
+CHANGES_OUT_OF_RANGE: Final = f"{_PREFIX}changeDataFeed.timestampOutOfRange.enabled"
+SCHEMA_AUTO_MERGE: Final = f"{_PREFIX}schema.autoMerge.enabled"
 USER_METADATA: Final = f"{_PREFIX}commitInfo.userMetadata"
+TABLE_DEFAULTS: Final = f"{_PREFIX}properties.defaults."
 
 _VECTOR_MODES: Final[dict[str, VectorMode]] = {"true": "on", "false": "off", "auto": "auto"}
 _BYTES = re.compile(r"([0-9]{1,18})\s*(b|[kmgtp]i?b?)?", re.IGNORECASE | re.ASCII)
@@ -45,6 +58,7 @@ _MAX_VECTOR_FILE: Final = (1 << 31) - 1
 def write_options(
     spark: SparkSession,
     *,
+    vectors_setting: str = DELETE_WITH_VECTORS,
     deletion_vectors: VectorMode | None = None,
     conflicts: Conflicts = "rebase",
     txn_app_id: str | None = None,
@@ -56,11 +70,12 @@ def write_options(
     """The arguments, and the session's settings where an argument is None. RequestError names a setting it cannot use.
 
     An application transaction is one thing: given as an argument, nothing of it is taken from the session.
+    `vectors_setting` names the setting that says whether this command marks rows; each verb has one of its own.
     """
     if txn_app_id is None and txn_version is None:
         txn_app_id, txn_version = _setting(spark, TXN_APP_ID), _txn_version(spark)
     return WriteOptions(
-        deletion_vectors=_vector_mode(spark) if deletion_vectors is None else deletion_vectors,
+        deletion_vectors=_vector_mode(spark, vectors_setting) if deletion_vectors is None else deletion_vectors,
         conflicts=conflicts,
         txn_app_id=txn_app_id,
         txn_version=txn_version,
@@ -68,6 +83,32 @@ def write_options(
         storage_options=storage_options,
         config=_with_vector_file_size(spark, config),
     )
+
+
+def changes_may_be_out_of_range(spark: SparkSession) -> bool:
+    """Whether bounds of a change feed beyond the newest version mean "nothing there" instead of a mistake."""
+    text = _setting(spark, CHANGES_OUT_OF_RANGE) or "false"
+    if text.strip().lower() not in {"true", "false"}:
+        _refuse(CHANGES_OUT_OF_RANGE, text, "must be true or false")
+    return text.strip().lower() == "true"
+
+
+def merges_schema(spark: SparkSession) -> bool:
+    """Whether columns that only the rows to be written have are added to the table."""
+    text = _setting(spark, SCHEMA_AUTO_MERGE) or "false"
+    if text.strip().lower() not in {"true", "false"}:
+        _refuse(SCHEMA_AUTO_MERGE, text, "must be true or false")
+    return text.strip().lower() == "true"
+
+
+def table_defaults(spark: SparkSession) -> dict[str, str]:
+    """The properties that the session wants every new table to have."""
+    settings = spark.conf.getAll
+    return {
+        f"delta.{key[len(TABLE_DEFAULTS) :]}": value
+        for key, value in settings.items()
+        if key.startswith(TABLE_DEFAULTS)
+    }
 
 
 def parse_bytes(text: str) -> int | None:
@@ -79,13 +120,13 @@ def parse_bytes(text: str) -> int | None:
     return int(found[1]) << (10 * _UNITS.index(unit))
 
 
-def _vector_mode(spark: SparkSession) -> VectorMode:
-    text = _setting(spark, DELETE_WITH_VECTORS)
+def _vector_mode(spark: SparkSession, setting: str) -> VectorMode:
+    text = _setting(spark, setting)
     if text is None:
         return "on"
     mode = _VECTOR_MODES.get(text.strip().lower())
     if mode is None:
-        _refuse(DELETE_WITH_VECTORS, text, "must be true, false or auto")
+        _refuse(setting, text, "must be true, false or auto")
     return mode
 
 

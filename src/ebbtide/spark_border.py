@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide.errors import (
+    ConstraintViolationError,
     CorruptTableError,
     DeltaError,
     InternalError,
@@ -34,12 +35,15 @@ from ebbtide.errors import (
 
 __all__ = [
     "READER_ROW_INDEX",
+    "analyse",
     "asking_the_analyser",
     "column",
     "condition_of",
     "ensure_listed",
     "ensure_no_reserved_column",
     "escape_glob",
+    "failure",
+    "failure_message",
     "file_metadata",
     "file_path_of",
     "frame_from_arrow",
@@ -50,6 +54,7 @@ __all__ = [
     "is_connect",
     "listing_settings",
     "name_not_in",
+    "not_pushed",
     "observed",
     "parquet_write_settings",
     "parquet_writer",
@@ -92,11 +97,31 @@ _WRITE_OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "parquet.statistics.truncate.length": "1024",
 }
+# Parquet's filters and Spark do not agree on floats: looking for 0.0, dictionaries and Bloom filters skip row groups of
+# -0.0, which Spark calls equal; and most writers leave NaN out of a row group's bounds, while Spark calls it larger
+# than any number, so `x > 5` skips row groups with a NaN. Filters on top-level floats are therefore never pushed; those
+# on fields of structs cannot be held back one by one.
+_NO_FILTERS_OF_PARQUET = {
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+}
 # Spark's Parquet library gives NaN as the maximum of a column that holds one. A writer that left NaN out of the bounds
 # would make readers skip rows; only versions that `tests/spark/write` has seen are trusted with bounds of floats.
 _FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[5-7]\.")
 # Spark reports metrics through a queue that can be seconds behind, and drops events when it is full.
 _REPORT_SECONDS = 120
+
+# What a failing row says, so that it is found again in whatever Spark wraps around it.
+_VIOLATIONS = frozenset(
+    {
+        "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+        "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+        "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+    }
+)
+_FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
 
 _write_settings_lock = Lock()
 _write_settings_in_use: dict[int, tuple[int, dict[str, str | None]]] = {}
@@ -157,22 +182,27 @@ def ensure_no_reserved_column(physical_names: Iterable[str]) -> None:
 def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
     """A reader that fails on a file it cannot read, even in a session that was told to skip such files."""
     reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-    if _has_floats(schema):
-        # Looking for 0.0, Parquet's dictionary and Bloom filters skip row groups of -0.0, which Spark calls equal.
-        reader = reader.option("parquet.filter.dictionary.enabled", "false")
-        reader = reader.option("parquet.filter.bloom.enabled", "false")
+    if any(_has_nested_floats(field.dataType) for field in schema.fields):
+        reader = reader.options(**_NO_FILTERS_OF_PARQUET)
     return reader.schema(schema)
 
 
-def _has_floats(data_type: T.DataType) -> bool:
+def not_pushed(value: Column) -> Column:
+    """The same float or double, in a form that no filter on it is pushed into Parquet."""
+    return F.nanvl(value, value)
+
+
+def _has_nested_floats(data_type: T.DataType) -> bool:
     match data_type:
         case T.StructType():
-            return any(_has_floats(field.dataType) for field in data_type.fields)
+            inner = [field.dataType for field in data_type.fields]
         case T.ArrayType():
-            return _has_floats(data_type.elementType)
+            inner = [data_type.elementType]
         case T.MapType():
-            return _has_floats(data_type.keyType) or _has_floats(data_type.valueType)
-    return isinstance(data_type, T.FloatType | T.DoubleType)
+            inner = [data_type.keyType, data_type.valueType]
+        case _:
+            return False
+    return any(isinstance(part, T.FloatType | T.DoubleType) or _has_nested_floats(part) for part in inner)
 
 
 def reader_name_of(input_file: str) -> str:
@@ -342,6 +372,24 @@ def asking_the_analyser() -> Iterator[None]:
             logger.disabled = was_disabled
 
 
+def failure_message(error_class: str, message: Column) -> Column:
+    """Text that `spark_errors` knows as ours when a row raises it."""
+    return F.concat(F.lit(f"<ebbtide:{error_class}>"), message, F.lit("</ebbtide>"))
+
+
+def failure(error_class: str, message: Column) -> Column:
+    """A value that cannot be computed: the query fails, and `spark_errors` makes it an error of ours."""
+    return F.raise_error(failure_message(error_class, message))
+
+
+def analyse(frame: DataFrame) -> None:
+    """Let Spark's analyser look at the frame now, and raise what is wrong with it.
+
+    Connect is lazy. Asking the frame itself is not enough: a filter there takes over a schema that is known already.
+    """
+    assert frame.select(F.lit(1)).schema is not None
+
+
 @contextmanager
 def spark_errors(doing: str) -> Iterator[None]:
     """Translate what Spark raises while `doing` something (a verb phrase for the message) into our errors."""
@@ -355,6 +403,11 @@ def spark_errors(doing: str) -> Iterator[None]:
 
 def _raise_translated(error: PySparkException, doing: str) -> NoReturn:
     name = condition_of(error)
+    # The analyser quotes the plan, and our texts in it, though no row has failed.
+    ours = None if isinstance(error, AnalysisException) else _FAILURE.search(str(error))
+    if ours is not None:
+        kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
+        raise kind(ours[2], error_class=ours[1]) from error
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     message = f"While {doing}: {first_line}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):

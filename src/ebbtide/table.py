@@ -13,21 +13,26 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from ebbtide.commands.alter import add_feature_support
+from ebbtide.commands.create import CreateHow
 from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, VectorMode, WriteOptions
+from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, UpdateRequest, VectorMode, WriteOptions
 from ebbtide.commands.results import DeleteResult
+from ebbtide.commands.update import UpdateCommand
+from ebbtide.commands.update_results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
 from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
+from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.scan import scan_rows
 from ebbtide.scan.conditions import prune_files
 from ebbtide.scan.counting import exact_count
-from ebbtide.session_settings import write_options
-from ebbtide.spark_border import spark_errors
+from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, write_options
+from ebbtide.spark_border import analyse, spark_errors
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_views import detail_frame, history_frame
 
-__all__ = ["DeltaTable", "read"]
+__all__ = ["DeltaTable", "read", "timestamp_ms"]
 
 StorageOptions = Mapping[str, str]
 
@@ -54,8 +59,7 @@ def read(
     files = prune_files(spark, snapshot, where)
     with spark_errors(f"filtering the rows of {snapshot.store.url}"):
         frame = scan_rows(spark, snapshot, files, storage_options=storage_options).where(where)
-        # Connect looks at the condition only when asked for something.
-        assert frame.columns is not None
+        analyse(frame)
         return frame
 
 
@@ -103,6 +107,33 @@ class DeltaTable:
         except DeltaError as error:
             return not isinstance(error, RequestError)
         return True
+
+    @classmethod
+    def create(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+        """A builder for a new table; TableAlreadyExistsError when there is one."""
+        return cls._builder(spark, "create")
+
+    @classmethod
+    def createIfNotExists(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+        """A builder for a new table; one that is there is left as it is."""
+        return cls._builder(spark, "create_if_not_exists")
+
+    @classmethod
+    def replace(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+        """A builder for a table in the place of another, whose rows go; TableNotFoundError when there is none."""
+        return cls._builder(spark, "replace")
+
+    @classmethod
+    def createOrReplace(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+        """A builder for a table, in the place of another if there is one."""
+        return cls._builder(spark, "create_or_replace")
+
+    @classmethod
+    def _builder(cls, spark: SparkSession, how: CreateHow) -> DeltaTableBuilder[DeltaTable]:
+        def opened(store: ObjectStore, storage_options: StorageOptions | None) -> DeltaTable:
+            return cls(spark, store, storage_options=storage_options)
+
+        return DeltaTableBuilder(spark, how, opened)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name that conditions may use: `table.alias("t").delete("t.id = 5")`."""
@@ -177,6 +208,76 @@ class DeltaTable:
             ),
         )
 
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,
+        *,
+        deletion_vectors: VectorMode | None = None,
+        conflicts: Conflicts = "rebase",
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
+        user_metadata: str | None = None,
+    ) -> UpdateResult:
+        """Give columns new values in the rows for which the condition is true; in all rows without one.
+
+        `set` maps a column, or a field of a struct (`"address.city"`), to its new value: SQL text or a Column over the
+        old row. Values are cast to the column's type, and one that does not fit raises. The other arguments are those
+        of `delete`; with deletion vectors only the new versions of the updated rows are written.
+        """
+        options = write_options(
+            self._spark,
+            vectors_setting=UPDATE_WITH_VECTORS,
+            deletion_vectors=deletion_vectors,
+            conflicts=conflicts,
+            txn_app_id=txn_app_id,
+            txn_version=txn_version,
+            user_metadata=user_metadata,
+            storage_options=self._storage_options,
+            config=self._config,
+        )
+        assignments = tuple((set or {}).items())
+        request = UpdateRequest(self._store, condition, assignments, self._alias, options, self._latest)
+        return UpdateCommand(self._spark, request).run()
+
+    def merge(
+        self,
+        source: DataFrame,
+        condition: str | Column,
+        *,
+        deletion_vectors: VectorMode | None = None,
+        conflicts: Conflicts = "rebase",
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
+        user_metadata: str | None = None,
+    ) -> DeltaMergeBuilder:
+        """Change rows by the rows of `source`: say what happens to which rows, then `.execute()`.
+
+        `condition` pairs the rows: SQL text or a Column that names the two sides by their aliases, as in
+        `table.alias("t").merge(updates.alias("s"), "t.id = s.id")`. The other arguments are those of `delete`.
+        """
+        options = write_options(
+            self._spark,
+            vectors_setting=MERGE_WITH_VECTORS,
+            deletion_vectors=deletion_vectors,
+            conflicts=conflicts,
+            txn_app_id=txn_app_id,
+            txn_version=txn_version,
+            user_metadata=user_metadata,
+            storage_options=self._storage_options,
+            config=self._config,
+        )
+        return DeltaMergeBuilder(
+            self._spark,
+            self._store,
+            source,
+            condition,
+            options,
+            self._alias,
+            self._latest,
+            _evolves=merges_schema(self._spark),
+        )
+
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
         options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
@@ -230,11 +331,12 @@ def _load(
     timestamp: str | dt.datetime | None,
     config: EngineConfig,
 ) -> Snapshot:
-    timestamp_ms = None if timestamp is None else _timestamp_ms(timestamp, spark)
-    return load_snapshot(store, version=version, timestamp_ms=timestamp_ms, config=config)
+    at_ms = None if timestamp is None else timestamp_ms(timestamp, spark)
+    return load_snapshot(store, version=version, timestamp_ms=at_ms, config=config)
 
 
-def _timestamp_ms(timestamp: str | dt.datetime, spark: SparkSession) -> int:
+def timestamp_ms(timestamp: str | dt.datetime, spark: SparkSession) -> int:
+    """Milliseconds since 1970 of a time that a user wrote; RequestError when it is none."""
     if isinstance(timestamp, dt.datetime) and timestamp.tzinfo is not None:
         return int(timestamp.timestamp() * 1000)
     text = timestamp.isoformat(sep=" ") if isinstance(timestamp, dt.datetime) else timestamp

@@ -9,7 +9,7 @@ import pytest
 from tests.support.shared_material import SharedMaterialMissingError, shared_directory
 
 GOLDEN_MODULE = "test_golden_tables.py"
-CASE_MODULE = "test_delete_cases.py"
+CASE_MODULES = {"test_delete_cases.py": "delete cases", "test_dml_cases.py": "update, merge, metrics and cdf cases"}
 CASE_OUTCOMES = ("passed", "waiting for another command", "failed")
 OUTCOME = "golden outcome"
 REFUSAL = "golden refusal"
@@ -28,11 +28,12 @@ def pytest_unconfigure(config):
     """Print the summaries after everything else, so that they are the last lines of the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
-        _write_case_summary(reporter)
+        for module, title in CASE_MODULES.items():
+            _write_case_summary(reporter, module, title)
         _write_summary(reporter)
 
 
-def _write_case_summary(terminalreporter):
+def _write_case_summary(terminalreporter, module, title):
     """A case counts as passed when it passed under every variant, partitioning and door."""
     outcomes, reasons, runs = {}, {}, 0
     for key, outcome in (
@@ -42,7 +43,7 @@ def _write_case_summary(terminalreporter):
         ("error", "failed"),
     ):
         for report in terminalreporter.stats.get(key, ()):
-            if CASE_MODULE not in report.nodeid or "[" not in report.nodeid:
+            if module not in report.nodeid or "[" not in report.nodeid:
                 continue
             runs += 1
             case = re.split(r"-dv_(?:on|off)-", report.nodeid.partition("[")[2])[0]
@@ -55,7 +56,7 @@ def _write_case_summary(terminalreporter):
         terminalreporter.write_line(f"{case} {reason}")
     counts = Counter(outcomes.values())
     counted = ", ".join(f"{counts[outcome]} {outcome}" for outcome in CASE_OUTCOMES)
-    terminalreporter.write_line(f"delete cases: {counted} ({runs} runs)")
+    terminalreporter.write_line(f"{title}: {counted} ({runs} runs)")
 
 
 def _write_summary(terminalreporter):

@@ -30,7 +30,7 @@ import ebbtide
 from ebbtide import errors, table
 from ebbtide.log import load_snapshot
 from ebbtide.protocol.actions import RemoveFile
-from ebbtide.sql.statements import parse_statement
+from ebbtide.sql.parse import parse_statement
 from ebbtide.transaction import Rebased
 
 STILL_RAISES = {

@@ -1,4 +1,4 @@
-"""Is a table still whole after a DELETE, whatever the DELETE was?
+"""Is a table still whole after a DELETE or an UPDATE, whatever it was?
 
 `look` notes what a table is before; `assert_table_invariants` compares it with what the DELETE left: log, vectors, data
 files, checksums and the rows of both versions. The log and the vectors are read by hand (`tests/support/log_reading.py`), so a
@@ -75,7 +75,7 @@ def checked(
     again: bool = True,
     config: EngineConfig = DEFAULT_CONFIG,
 ) -> _T:
-    """Run a DELETE (a call that may give a `DeleteResult`) and check the table around it."""
+    """Run a DELETE or an UPDATE (a call that may give its result) and check the table around it."""
     before = look(spark, path, config=config)
     result = delete()
     assert_table_invariants(spark, path, before=before, result=result, config=config)
@@ -91,7 +91,7 @@ def assert_table_invariants(
 ) -> TableImage:
     """Fail with the number of the first invariant that does not hold; what the table is now, for the next round.
 
-    `result` may be a `DeleteResult` or None, and then the commit alone is asked what happened.
+    `result` may be a `DeleteResult`, an `UpdateResult` or None, and then the commit alone is asked what happened.
     """
     _files_are_never_changed(before)
     _one_live_add_a_path_and_its_vector_loads(path, log_state(path))
@@ -104,12 +104,13 @@ def assert_table_invariants(
     if hasattr(result, "version"):
         assert result.version == after.state.version
     _logical_rows_are_the_scanned_rows(path, after)
-    deleted = _deleted_rows_are_the_reported_rows(path, before, after, result)
+    is_update = commit_info(path, after.state.version)["operation"] == "UPDATE"
+    changed = (_updated_rows if is_update else _deleted_rows_are_the_reported_rows)(path, before, after, result)
     _live_vectors_are_not_empty_and_their_files_are_counted(after.state)
     _removes_match_what_was_live(path, before.state, after.state.version)
     _marking_keeps_statistics(path, before.state, after.state.version)
     _new_files_say_what_they_hold(path, before.state, after.state.version)
-    _changes_can_be_told(path, before.state, after.state, deleted)
+    (_updates_can_be_told if is_update else _changes_can_be_told)(path, before.state, after.state, changed)
     earlier = arrow_table(ebbtide.read(spark, str(path), version=before.state.version, config=config))
     assert not difference(earlier, before.rows), "9: the version before shows other rows now"
     _checksum_is_right(path, after.state)
@@ -142,6 +143,27 @@ def _deleted_rows_are_the_reported_rows(table: Path, before: TableImage, after: 
     return deleted
 
 
+def _updated_rows(table: Path, before: TableImage, after: TableImage, result: Any) -> int:
+    assert after.rows.num_rows == before.rows.num_rows, "3: an UPDATE changed the number of rows"
+    metrics = commit_info(table, after.state.version)["operationMetrics"]
+    assert all(isinstance(value, str) for value in metrics.values()), "metrics are written as strings"
+    updated = int(metrics["numUpdatedRows"])
+    was, now = Counter(_rows(before.rows)), Counter(_rows(after.rows))
+    assert (was - now).total() == (now - was).total() <= updated, "3: more rows changed than numUpdatedRows"
+    if hasattr(result, "num_affected_rows"):
+        assert result.num_affected_rows == updated, "3: num_affected_rows"
+    return updated
+
+
+def _updates_can_be_told(table: Path, before: LogState, after: LogState, updated: int) -> None:
+    """8: with a change data feed the change files hold every updated row as it was and as it is."""
+    changes = actions_of(table, after.version, "cdc")
+    types = Counter(each for change in changes for each in _change_types(table, change))
+    has_feed = before.configuration.get("delta.enableChangeDataFeed") == "true"
+    kinds = ("update_preimage", "update_postimage") if has_feed and updated else ()
+    assert types == Counter({kind: updated for kind in kinds}), "8: the change files do not hold the updated rows"
+
+
 def _live_vectors_are_not_empty_and_their_files_are_counted(state: LogState) -> None:
     for add in files_with_vectors(state):
         assert add["deletionVector"]["cardinality"] > 0, f"4: an empty vector on {add['path']}"
@@ -161,7 +183,7 @@ def _removes_match_what_was_live(table: Path, before: LogState, version: int) ->
         assert remove["extendedFileMetadata"] is True, "5: extendedFileMetadata of a remove"
         assert remove["dataChange"] is True, "5: dataChange of a remove"
     timestamps = {remove["deletionTimestamp"] for remove in removes}
-    assert len(timestamps) == 1, "5: the removes of one DELETE share one timestamp"
+    assert len(timestamps) <= 1, "5: the removes of one command share one timestamp"
 
 
 def _marking_keeps_statistics(table: Path, before: LogState, version: int) -> None:

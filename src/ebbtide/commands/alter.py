@@ -26,7 +26,7 @@ from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 from ebbtide.transaction.table_changes import property_changes
 
-__all__ = ["AlterResult", "add_feature_support", "set_properties", "unset_properties"]
+__all__ = ["AlterResult", "add_feature_support", "properties_of_new_table", "set_properties", "unset_properties"]
 
 _CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 _ENABLEMENT: Final = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
@@ -72,6 +72,9 @@ _FIXED: Final = {
     "delta.universalFormat.enabledFormats": "Ebbtide does not write the metadata of other formats",
     "delta.enableVariantShredding": "Ebbtide writes variants unshredded",
 }
+
+# Of these, what a new table may have.
+_FREE_AT_FIRST: Final = frozenset({"delta.columnMapping.mode", "delta.enableRowTracking"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,21 +175,41 @@ def _commit(
 # --- what may be set --------------------------------------------------------------------------------------------------
 
 
-def _spelled(properties: Mapping[str, str]) -> dict[str, str]:
+def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that a table may be made with, under the names Delta gives them; RequestError for others.
+
+    A new table may have constraints, column mapping and row tracking, which an older one cannot get this way.
+    """
+    spelled = _spelled(properties, is_new=True)
+    TableProperties.check(spelled)
+    for declared in TableProperties.declared():
+        refused = declared.name in _FIXED and declared.name not in _FREE_AT_FIRST and declared.name in spelled
+        if refused and declared.parsed(spelled[declared.name]) != declared.default:
+            raise UnsupportedFeatureError(
+                f"A table with {declared.name} = '{spelled[declared.name][:80]}' cannot be made: "
+                f"{_FIXED[declared.name]}.",
+                error_class="",
+            )
+    return spelled
+
+
+def _spelled(properties: Mapping[str, str], *, is_new: bool = False) -> dict[str, str]:
     """The properties under the names Delta gives them; RequestError for one that nobody may set."""
     spelled: dict[str, str] = {}
     for key, value in properties.items():
-        name = _spelling(key)
+        name = _spelling(key, is_new=is_new)
         if name in spelled:
             raise RequestError(f"The property {name} is given twice.")
         spelled[name] = value
     return spelled
 
 
-def _spelling(key: str) -> str:
+def _spelling(key: str, *, is_new: bool = False) -> str:
     lowered = key.lower()
     if not lowered.startswith("delta."):
         return _reserved(key)
+    if lowered.startswith(CONSTRAINT_PREFIX) and is_new:
+        return CONSTRAINT_PREFIX + key[len(CONSTRAINT_PREFIX) :]
     if lowered.startswith(CONSTRAINT_PREFIX):
         raise RequestError(
             f"{key} is a CHECK constraint. Constraints are added and dropped by ALTER TABLE ... CONSTRAINT, which "

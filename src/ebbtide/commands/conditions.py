@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -201,17 +201,17 @@ def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *,
     if found:
         _refuse_random(shown, ", ".join(f"{name}()" for name in sorted(found)))
     if has_subquery:
-        assert frame.where(column).schema is not None
+        border.analyse(frame.where(column))
         return
     other = spark.range(1).select(F.lit(1).alias(border.name_not_in(frame.columns, "__ebbtide_other")))
     try:
         # A join condition must be deterministic, a filter need not be: the analyser answers for functions we never met.
-        assert frame.join(other, column, "left_semi").schema is not None
-    except AnalysisException as error:
+        border.analyse(frame.join(other, column, "left_semi"))
+    except PySparkException as error:
         if border.condition_of(error).startswith(_NOT_DETERMINISTIC):
             _refuse_random(shown, "a function whose answer changes from call to call")
         # Whatever else is wrong is said better where there is no other side.
-        assert frame.where(column).schema is not None
+        border.analyse(frame.where(column))
         raise
 
 
@@ -235,7 +235,7 @@ def _is_partition_only(
     try:
         # What resolves where there is nothing but partition columns speaks of nothing else.
         with border.asking_the_analyser():
-            assert (frame.alias(alias) if alias else frame).where(column).schema is not None
+            border.analyse((frame.alias(alias) if alias else frame).where(column))
     except PySparkException:
         return False
     return True

@@ -179,11 +179,11 @@ class _Follower:
         )
 
     def _tags(self) -> dict[str, str] | None:
-        """Whether rows kept their ids. Files are rewritten only where ids were not tracked when the work began."""
+        """Whether rows kept their ids: not those that were written before the table began to track them."""
         if not self.snapshot.properties.enable_row_tracking:
             return None
-        rewrote = self.outcome.rows is not None and bool(self.outcome.rows.rewrites)
-        return {"delta.rowTracking.preserved": "false" if rewrote else "true"}
+        keeps = self.outcome.rows is None or self.outcome.rows.keeps_row_ids
+        return {"delta.rowTracking.preserved": "true" if keeps else "false"}
 
 
 def assert_removable(snapshot: Snapshot) -> None:

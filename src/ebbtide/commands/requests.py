@@ -17,7 +17,7 @@ from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
 
-__all__ = ["Conflicts", "DeleteRequest", "MatchingKeys", "VectorMode", "WriteOptions"]
+__all__ = ["Conflicts", "DeleteRequest", "MatchingKeys", "UpdateRequest", "VectorMode", "WriteOptions"]
 
 # on: mark rows in deletion vectors where the table allows it; off: rewrite files; auto: mark, but rewrite a file that
 # would end up mostly deleted.
@@ -70,6 +70,33 @@ class DeleteRequest:
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
     shown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRequest:
+    """Give columns new values in the rows that `condition` chooses; in all rows when it is None.
+
+    `assignments` are (column, value) in the order they were said: a column as in SQL (`a`, `a.b`, "`odd name`.c"), and
+    a value as SQL text or a Column over the old row. `alias` and `shown` are as in `DeleteRequest`.
+    """
+
+    store: ObjectStore
+    condition: str | Column | None
+    assignments: Sequence[tuple[str, str | Column]]
+    alias: str | None = None
+    options: WriteOptions = field(default_factory=WriteOptions)
+    hint: Snapshot | None = None
+    shown: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.assignments:
+            raise RequestError("An update needs at least one column and its new value: set={'price': 'price * 2'}.")
+        for name, value in self.assignments:
+            if not isinstance(name, str) or not isinstance(value, str | Column):
+                raise RequestError(
+                    f"set has {name!r}: {value!r}. A column is named by a string, and its new value is SQL text or a "
+                    "Column; for a plain value write pyspark.sql.functions.lit(...)."
+                )
 
 
 def _one_of(name: str, value: str, choices: Sequence[str]) -> None:

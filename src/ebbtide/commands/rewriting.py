@@ -2,7 +2,7 @@
 
 The rows to leave out are known by their positions, so the condition is not evaluated a second time: the files are
 scanned with old and new marks together. Where the table keeps a change data feed, the rows left out are scanned as well
-and written as change data in the same go.
+and written as change data in the same go. Where it tracks rows, those that stay take their ids along.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.log import Snapshot
-from ebbtide.scan import ScanFile, scan_files
+from ebbtide.scan import RowIdColumns, ScanFile, scan_files
 from ebbtide.spark_border import name_not_in
-from ebbtide.write import WriteTarget, WrittenFiles, write_files
+from ebbtide.write import WriteTarget, WrittenFiles, enforced, write_files
 
 __all__ = ["rewrite_without"]
 
@@ -27,21 +26,20 @@ def rewrite_without(
     spark: SparkSession, snapshot: Snapshot, matched: Sequence[tuple[ScanFile, RowIndexSet]]
 ) -> WrittenFiles:
     """New files with the rows of `matched` files that are neither marked already nor among the matched ones."""
-    if snapshot.properties.enable_row_tracking:
-        raise UnsupportedFeatureError(
-            f"The table at {snapshot.store.url} tracks rows (delta.enableRowTracking=true), and rewriting files would "
-            "lose the row ids. Set delta.enableDeletionVectors=true so that rows are marked instead.",
-            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
-        )
-    kept = scan_files(spark, snapshot, [replace(file, marks=_united(file, rows)) for file, rows in matched])
+    ids = RowIdColumns.of(snapshot)
+    files = [replace(file, marks=_united(file, rows)) for file, rows in matched]
     target = WriteTarget.of(snapshot)
+    # Rows that stay are written anew, and whoever writes a row answers for it, as in the reference.
+    kept = enforced(scan_files(spark, snapshot, files, row_ids=ids), target)
+    extra = None if ids is None else ids.in_files
     if not snapshot.properties.enable_change_data_feed:
-        return write_files(spark, kept, target)
+        return write_files(spark, kept, target, extra_columns=extra)
     change_type = name_not_in(kept.columns, "_change_type")
-    gone = scan_files(spark, snapshot, [replace(file, marks=rows, keeps_marked=True) for file, rows in matched])
+    left_out = [replace(file, marks=rows, keeps_marked=True) for file, rows in matched]
+    gone = scan_files(spark, snapshot, left_out, row_ids=ids)
     nothing = F.lit(None).cast("string")
     both = kept.withColumn(change_type, nothing).unionAll(gone.withColumn(change_type, F.lit("delete")))
-    return write_files(spark, both, target, change_type_column=change_type)
+    return write_files(spark, both, target, change_type_column=change_type, extra_columns=extra)
 
 
 def _united(file: ScanFile, rows: RowIndexSet) -> RowIndexSet:

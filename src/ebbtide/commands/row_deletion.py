@@ -75,6 +75,8 @@ class _Rewrite:
 
     matched: Matched
     written: WrittenFiles
+    # Whether the rows took their ids along: those of a table that tracked rows when they were written.
+    keeps_row_ids: bool
 
     @property
     def inputs(self) -> list[AddFile]:
@@ -125,6 +127,10 @@ class RowDeletion:
     @property
     def mode(self) -> VectorMode:
         return vector_mode(self.snapshot, self.options.deletion_vectors)
+
+    @property
+    def keeps_row_ids(self) -> bool:
+        return all(rewrite.keeps_row_ids for rewrite in self.rewrites)
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
@@ -201,7 +207,8 @@ class RowDeletion:
         if not matched:
             return
         started = time.monotonic()
-        self.rewrites.append(_Rewrite(matched, rewrite_without(self.spark, self.snapshot, matched)))
+        written = rewrite_without(self.spark, self.snapshot, matched)
+        self.rewrites.append(_Rewrite(matched, written, self.snapshot.properties.enable_row_tracking))
         self.rewrite_time_ms += elapsed_ms(started)
 
     # --- following a winner -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How does a condition read other Delta tables?
+"""How does a condition, or a new value, read other Delta tables?
 
     DELETE FROM delta.`/data/people` WHERE id IN (SELECT id FROM delta.`/data/gone`)
 
@@ -9,15 +9,15 @@ may be among them and is then read as the command's snapshot has it, whoever com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.commands.requests import DeleteRequest, WriteOptions
+from ebbtide.commands.requests import DeleteRequest, UpdateRequest, WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.pruning.lexer import Token, tokenize
@@ -25,7 +25,8 @@ from ebbtide.scan import scan_rows
 from ebbtide.storage import open_store
 from ebbtide.storage.locations import parse_location
 
-__all__ = ["TableReference", "condition_tables", "table_references"]
+__all__ = ["OpenedTables", "TableReference", "condition_tables", "is_delta_path", "opened_tables"]
+__all__ += ["table_places", "table_references", "update_tables"]
 
 _JOINERS: Final = frozenset({"join", "table"})
 # What ends the FROM clause of a query, so that a comma behind it no longer means another table.
@@ -63,45 +64,95 @@ def table_references(condition: str) -> list[TableReference]:
         # Text that Spark's lexer does not know either: Spark will say so.
         return []
     found = []
-    levels = [_Level()]
+    for at in table_places(tokens):
+        if is_delta_path(tokens, at):
+            _refuse_time_travel(tokens, at + 3)
+            found.append(TableReference(tokens[at + 2].value or "", tokens[at].start, tokens[at + 2].end))
+    return found
+
+
+def table_places(tokens: tuple[Token, ...], *, is_query: bool = False) -> Iterator[int]:
+    """Where a table may begin: behind FROM, JOIN and the commas between them, at any depth.
+
+    With `is_query` the tokens are a query themselves, not a condition that may hold some.
+    """
+    levels = [_Level(is_query=is_query)]
     for at, token in enumerate(tokens):
         preceding = tokens[at - 1] if at else None
         if token.kind == "operator" and token.text in {"(", ")"}:
             _step(levels, token, in_from=levels[-1].in_from and _starts_table(preceding, levels[-1]))
         elif token.kind == "word" and (preceding is None or preceding.text != "."):
             _read_keyword(levels[-1], tokens, at)
-        if _is_delta_path(tokens, at) and _starts_table(preceding, levels[-1]):
-            _refuse_time_travel(tokens, at + 3)
-            found.append(TableReference(tokens[at + 2].value or "", token.start, tokens[at + 2].end))
-    return found
+        if _starts_table(preceding, levels[-1]):
+            yield at
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTables:
+    """Texts that Spark can read: views stand in place of delta.`path`. Columns pass as they are."""
+
+    texts: tuple[str | Column | None, ...]
+    reads_target: bool
+
+    def options(self, options: WriteOptions) -> WriteOptions:
+        """What reads the target cannot be followed file by file when another writer wins.
+
+        Such a request is answered by the reference's rules.
+        """
+        return replace(options, conflicts="abort") if self.reads_target else options
+
+
+@contextmanager
+def opened_tables(
+    spark: SparkSession, snapshot: Snapshot, texts: Sequence[str | Column | None], options: WriteOptions
+) -> Iterator[OpenedTables]:
+    """The texts of a command on `snapshot` with their tables opened; the views are gone when the block ends."""
+    references = [table_references(text) if isinstance(text, str) else [] for text in texts]
+    views: dict[str, str] = {}
+    reads_target = False
+    try:
+        for path in dict.fromkeys(reference.path for found in references for reference in found):
+            frame, is_target = _opened(spark, snapshot, path, options)
+            reads_target |= is_target
+            views[path] = f"__ebbtide_{uuid4().hex}"
+            frame.createOrReplaceTempView(views[path])
+        replaced = (
+            _with_views(text, found, views) if isinstance(text, str) else text
+            for text, found in zip(texts, references, strict=True)
+        )
+        yield OpenedTables(tuple(replaced), reads_target)
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)
 
 
 @contextmanager
 def condition_tables(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Iterator[DeleteRequest]:
-    """The request with views in place of delta.`path`; the views are gone when the block ends.
-
-    A condition that reads the target cannot be followed file by file when another writer wins, so such a request is
-    answered by the reference's rules.
-    """
+    """The request with views in place of delta.`path`; the views are gone when the block ends."""
     condition = request.condition
-    references = table_references(condition) if isinstance(condition, str) else []
-    if not isinstance(condition, str) or not references:
+    if not isinstance(condition, str) or not table_references(condition):
         yield request
         return
-    views: dict[str, str] = {}
-    reads_target = False
-    try:
-        for path in dict.fromkeys(reference.path for reference in references):
-            frame, is_target = _opened(spark, snapshot, path, request.options)
-            reads_target |= is_target
-            views[path] = f"__ebbtide_{uuid4().hex}"
-            frame.createOrReplaceTempView(views[path])
-        options = replace(request.options, conflicts="abort") if reads_target else request.options
-        text = _with_views(condition, references, views)
-        yield replace(request, condition=text, shown=request.shown or condition, options=options)
-    finally:
-        for view in views.values():
-            spark.catalog.dropTempView(view)
+    with opened_tables(spark, snapshot, [condition], request.options) as opened:
+        options = opened.options(request.options)
+        yield replace(request, condition=opened.texts[0], shown=request.shown or condition, options=options)
+
+
+@contextmanager
+def update_tables(spark: SparkSession, snapshot: Snapshot, request: UpdateRequest) -> Iterator[UpdateRequest]:
+    """The same for the condition and the new values of an UPDATE."""
+    condition, values = request.condition, [value for _, value in request.assignments]
+    with opened_tables(spark, snapshot, [condition, *values], request.options) as opened:
+        names = [name for name, _ in request.assignments]
+        assignments = [(name, value) for name, value in zip(names, opened.texts[1:], strict=True) if value is not None]
+        shown = request.shown or (condition if isinstance(condition, str) else None)
+        yield replace(
+            request,
+            condition=opened.texts[0],
+            assignments=assignments,
+            shown=shown,
+            options=opened.options(request.options),
+        )
 
 
 def _opened(spark: SparkSession, snapshot: Snapshot, path: str, options: WriteOptions) -> tuple[DataFrame, bool]:
@@ -152,7 +203,9 @@ def _read_keyword(level: _Level, tokens: tuple[Token, ...], at: int) -> None:
 
 def _opens_from_clause(level: _Level, tokens: tuple[Token, ...], at: int) -> bool:
     preceding = tokens[at - 1] if at else None
-    if preceding is None or preceding.text in _NO_QUERY_BEFORE_FROM:
+    if preceding is None:
+        return level.is_query
+    if preceding.text in _NO_QUERY_BEFORE_FROM:
         return False
     opens_query = preceding.text == "(" and (at < 2 or tokens[at - 2].text != "trim")
     return level.is_query or opens_query
@@ -167,7 +220,8 @@ def _starts_table(preceding: Token | None, level: _Level) -> bool:
     return level.in_from and is_opener
 
 
-def _is_delta_path(tokens: tuple[Token, ...], at: int) -> bool:
+def is_delta_path(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether delta.`path` is written there."""
     if at + 2 >= len(tokens) or tokens[at].kind not in {"word", "quoted_name"}:
         return False
     catalog, dot, name = tokens[at : at + 3]

@@ -27,9 +27,11 @@ from ebbtide.scan import PositionedScan, ScanFile, scan_with_positions
 from ebbtide.spark_border import spark_errors
 
 __all__ = [
+    "ONE_TASK_ROWS",
     "DeletionVectorResult",
     "TouchedActions",
     "TouchedFileWithDV",
+    "chunks_of",
     "create_target_df_for_scanning_for_matches",
     "find_files_with_matching_rows",
     "find_touched_files",
@@ -37,6 +39,7 @@ __all__ = [
     "process_unmodified_data",
     "replace_file_index",
     "store_matched_rows",
+    "total_rows",
 ]
 
 Matching = Callable[[DataFrame], DataFrame]
@@ -47,7 +50,7 @@ SUPPORTED_DML_COMMANDS = ("DELETE", "UPDATE")
 # many rows match.
 _MAX_ROWS_A_JOB = 1 << 31
 # Below this many rows one task folds everything, and no shuffle (and no second job) is needed.
-_ONE_TASK_ROWS = 2_000_000
+ONE_TASK_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +156,10 @@ def matched_row_sets(
     matching: Matching,
 ) -> Iterator[tuple[ScanFile, RowIndexSet]]:
     """The rows of each candidate that `matching` (a filter over a frame) keeps, a file at a time."""
-    for chunk in _chunks(candidates):
+    for chunk in chunks_of(candidates):
         scan = create_target_df_for_scanning_for_matches(spark, snapshot, chunk)
         with spark_errors(f"looking for matching rows in {snapshot.store.url}"):
-            words = _folded(scan, matching(scan.frame), few_rows=_total_rows(chunk) <= _ONE_TASK_ROWS).toArrow()
+            words = _folded(scan, matching(scan.frame), few_rows=total_rows(chunk) <= ONE_TASK_ROWS).toArrow()
         yield from _row_sets(scan, words)
 
 
@@ -276,7 +279,8 @@ def _marks_to_store(
             yield NewMarks(file.spark_path, rows, existing, file.marks)
 
 
-def _chunks(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
+def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
+    """The files in as many Spark jobs as keep the driver's share small."""
     chunk: list[ScanFile] = []
     rows = 0
     for file in files:
@@ -290,7 +294,7 @@ def _chunks(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
         yield chunk
 
 
-def _total_rows(files: Sequence[ScanFile]) -> int:
+def total_rows(files: Sequence[ScanFile]) -> int:
     """Rows that a scan may have to look at; a file that does not say counts by its bytes."""
     return sum(num_records(file.add.stats) or file.add.size for file in files)
 

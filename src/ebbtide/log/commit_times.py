@@ -7,7 +7,7 @@ from version to version. See "In-Commit Timestamps" in PROTOCOL.md.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -23,8 +23,8 @@ from ebbtide.protocol.features import supported_features
 from ebbtide.protocol.properties import TableProperties
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["InCommitTimes", "file_times", "in_commit_times", "read_commit_info", "snapshot_timestamp_ms"]
-__all__ += ["version_at_timestamp"]
+__all__ = ["InCommitTimes", "file_times", "first_version_since", "in_commit_times", "read_commit_info"]
+__all__ += ["snapshot_timestamp_ms", "version_at_timestamp"]
 
 # commitInfo stands first in commits that carry their time; this much nearly always holds it.
 _FIRST_READ_BYTES = 16 * 1024
@@ -97,6 +97,32 @@ def version_at_timestamp(store: ObjectStore, timestamp_ms: int, *, config: Engin
     VersionNotFoundError when that is before the oldest version that can be rebuilt or, as in the reference, after the
     newest commit: a time that has not been reached yet has no final answer.
     """
+    versions, time_of = _dated_versions(store, config)
+    if timestamp_ms > time_of(versions[-1]):
+        raise _too_late(store, timestamp_ms, versions[-1], time_of)
+    position = bisect_right(versions, timestamp_ms, key=time_of)
+    if position == 0:
+        raise VersionNotFoundError(
+            f"the timestamp {_shown(timestamp_ms)} is before the oldest version that is still available of the table "
+            f"at {store.url}, version {versions[0]} at {_shown(time_of(versions[0]))}",
+            error_class="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+        )
+    return versions[position - 1]
+
+
+def first_version_since(store: ObjectStore, timestamp_ms: int, *, config: EngineConfig = DEFAULT_CONFIG) -> int:
+    """The oldest version that is still available and was committed at or after `timestamp_ms`.
+
+    VersionNotFoundError when every commit is older.
+    """
+    versions, time_of = _dated_versions(store, config)
+    if timestamp_ms > time_of(versions[-1]):
+        raise _too_late(store, timestamp_ms, versions[-1], time_of)
+    return versions[bisect_left(versions, timestamp_ms, key=time_of)]
+
+
+def _dated_versions(store: ObjectStore, config: EngineConfig) -> tuple[list[int], Callable[[int], int]]:
+    """The versions that can be rebuilt and have a commit file, oldest first, and the time of each."""
     listing = list_log(store)
     head = read_head(store, version=None, config=config)
     earliest = earliest_version(listing) or 0
@@ -107,22 +133,17 @@ def version_at_timestamp(store: ObjectStore, timestamp_ms: int, *, config: Engin
             f"read it by version ({head.segment.version})"
         )
     times = in_commit_times(head.protocol, head.metadata)
-    versions = sorted(commits)
-    time_of = _clock(store, commits, times, config)
-    if timestamp_ms > time_of(versions[-1]):
-        raise VersionNotFoundError(
-            f"the timestamp {_shown(timestamp_ms)} is after the newest commit of the table at {store.url}, version "
-            f"{versions[-1]} at {_shown(time_of(versions[-1]))}; use that time or read the newest version",
-            error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
-        )
-    position = bisect_right(versions, timestamp_ms, key=time_of)
-    if position == 0:
-        raise VersionNotFoundError(
-            f"the timestamp {_shown(timestamp_ms)} is before the oldest version that is still available of the table "
-            f"at {store.url}, version {versions[0]} at {_shown(time_of(versions[0]))}",
-            error_class="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
-        )
-    return versions[position - 1]
+    return sorted(commits), _clock(store, commits, times, config)
+
+
+def _too_late(
+    store: ObjectStore, timestamp_ms: int, newest: int, time_of: Callable[[int], int]
+) -> VersionNotFoundError:
+    return VersionNotFoundError(
+        f"the timestamp {_shown(timestamp_ms)} is after the newest commit of the table at {store.url}, version "
+        f"{newest} at {_shown(time_of(newest))}; use that time or read the newest version",
+        error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
+    )
 
 
 def _clock(

@@ -50,15 +50,19 @@ class Token:
     double_quoted: bool = False
 
 
-def tokenize(source: str) -> tuple[Token, ...] | None:
-    """The tokens without white space and comments, or None when Spark's reading is not certain."""
+def tokenize(source: str, *, allow_hints: bool = False) -> tuple[Token, ...] | None:
+    """The tokens without white space and comments, or None when Spark's reading is not certain.
+
+    A condition cannot hold a hint; where a query may, `allow_hints` passes over them as over comments.
+    """
     if len(source) > MAX_CONDITION_CHARACTERS:
         return None
     tokens: list[Token] = []
     position = 0
     while position < len(source):
         if source.startswith("/*", position):
-            after = _end_of_block_comment(source, position)
+            is_hint = source.startswith("/*+", position)
+            after = None if is_hint and not allow_hints else _end_of_block_comment(source, position)
             if after is None:
                 return None
             position = after
@@ -90,9 +94,7 @@ def _token(match: re.Match[str]) -> Token:
 
 
 def _end_of_block_comment(source: str, start: int) -> int | None:
-    """Comments nest; `/*+` opens a hint, which no condition may hold."""
-    if source.startswith("/*+", start):
-        return None
+    """Comments nest."""
     depth = 0
     for match in re.compile(r"/\*|\*/").finditer(source, start):
         depth += 1 if match.group() == "/*" else -1

@@ -2,5 +2,14 @@
 
 from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_rows, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_files
+from ebbtide.scan.row_ids import RowIdColumns
 
-__all__ = ["PositionedScan", "ScanFile", "resolve_files", "scan_files", "scan_rows", "scan_with_positions"]
+__all__ = [
+    "PositionedScan",
+    "RowIdColumns",
+    "ScanFile",
+    "resolve_files",
+    "scan_files",
+    "scan_rows",
+    "scan_with_positions",
+]

@@ -20,6 +20,8 @@ from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, phys
 __all__ = ["TableColumns", "spark_type"]
 
 _VOID = PrimitiveType("void")
+_STRING = PrimitiveType("string")
+_FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class TableColumns:
     _pairs: tuple[tuple[str, StructField], ...]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> TableColumns:
+    def of(cls, snapshot: Snapshot, *, also: Sequence[str] = ()) -> TableColumns:
+        """`also` are columns of strings that the files have beside the table's, under the same name in both."""
         mode = snapshot.properties.column_mapping_mode
         physical = physical_schema(snapshot.schema, mode)
         partitioned = {name.lower() for name in snapshot.metadata.partition_columns}
@@ -48,17 +51,18 @@ class TableColumns:
             for found, field in zip(physical.fields, snapshot.schema.fields, strict=True)
             if field.name.lower() not in partitioned and field.type != _VOID
         ]
+        extra = tuple(StructField(name, _STRING) for name in also)
         order = [name.lower() for name in snapshot.metadata.partition_columns]
         partition_pairs = sorted(
             (pair for pair in pairs if pair[1].name.lower() in partitioned),
             key=lambda pair: order.index(pair[1].name.lower()),
         )
         return cls(
-            read_schema=spark_type(StructType(tuple(read))),
-            logical=spark_type(snapshot.schema),
+            read_schema=spark_type(StructType((*read, *extra))),
+            logical=spark_type(StructType((*snapshot.schema.fields, *extra))),
             partition_fields=tuple(partition_pairs),
             reads_by_id=mode == "id",
-            _pairs=pairs,
+            _pairs=(*pairs, *((field.name, field) for field in extra)),
         )
 
     def partition_schema(self) -> T.StructType:
@@ -76,11 +80,15 @@ class TableColumns:
     def _logical_column(self, physical_name: str, field: StructField, target: T.DataType) -> Column | str:
         comment = field.metadata.get("comment")
         is_renamed_inside = _has_renamed_fields(field)
-        if physical_name == field.name and not comment and not is_renamed_inside and field.type != _VOID:
+        is_float = field.type in _FLOATS and physical_name not in {name for name, _ in self.partition_fields}
+        is_plain = not comment and not is_renamed_inside and not is_float and field.type != _VOID
+        if physical_name == field.name and is_plain:
             return border.quoted(physical_name)
         value = F.lit(None) if field.type == _VOID else border.column(physical_name)
         if is_renamed_inside:
             value = value.cast(target)
+        if is_float:
+            value = border.not_pushed(value)
         return value.alias(field.name, metadata={"comment": comment}) if comment else value.alias(field.name)
 
 

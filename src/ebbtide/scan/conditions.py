@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?")
 _INFIX = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR"}
+_QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 
 
@@ -63,12 +64,16 @@ def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     return spark.createDataFrame([], TableColumns.of(snapshot).logical)
 
 
-def condition_text(frame: DataFrame, condition: Column) -> str | None:
-    """SQL text that Spark holds for the same condition over `frame`; None when no text could be proven equal."""
+def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = False) -> str | None:
+    """SQL text that Spark holds for the same condition over `frame`; None when no text could be proven equal.
+
+    `qualified`: names may have the alias of a side of a join in front.
+    """
     shown = _SHOWN.fullmatch(str(condition))
     if shown is None or len(shown.group(1)) > _LONGEST_TEXT:
         return None
-    guesses = [guess for guess in (_infix(shown.group(1), frame.columns), shown.group(1)) if guess is not None]
+    names = [*frame.columns, *(_QUALIFIER.findall(shown.group(1)) if qualified else ())]
+    guesses = [guess for guess in (_infix(shown.group(1), names), shown.group(1)) if guess is not None]
     return next((guess for guess in guesses if _means_the_same(frame, condition, guess)), None)
 
 

@@ -5,7 +5,8 @@ marked rows are dropped by a lookup (`scan.mark_lookup`) or a broadcast join (`s
 reader, so columns and filters are pushed into Parquet, files are split, and the row index stays the physical position
 whatever is pushed.
 
-For commands, `scan_with_positions` adds two helper columns that say which file and which physical row each row is.
+For commands, `scan_with_positions` adds two helper columns that say which file and which physical row each row is, and
+`row_ids` two more with the ids of tracked rows (`scan.row_ids`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ebbtide.scan.files import ScanFile, resolve_files
 from ebbtide.scan.mark_join import block_table
 from ebbtide.scan.mark_lookup import mark_lookup
 from ebbtide.scan.partitions import directories_tell_values, value_table
+from ebbtide.scan.row_ids import RowIdColumns
 from ebbtide.storage import is_local
 
 __all__ = ["PositionedScan", "scan_files", "scan_rows", "scan_with_positions"]
@@ -54,18 +56,31 @@ def scan_rows(
     return scan_files(spark, snapshot, found)
 
 
-def scan_files(spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile]) -> DataFrame:
-    """The rows of files that are resolved already, with whatever marks they carry."""
-    return _Scan(spark, snapshot).rows(files)
+def scan_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: Sequence[ScanFile],
+    *,
+    also: Sequence[str] = (),
+    row_ids: RowIdColumns | None = None,
+) -> DataFrame:
+    """The rows of files that are resolved already, with whatever marks they carry.
+
+    `also` names columns of strings that these files have beside the table's, such as change data's own.
+    """
+    return _Scan(spark, snapshot, also=also, row_ids=row_ids).rows(files)
 
 
 def scan_with_positions(
     spark: SparkSession,
     snapshot: Snapshot,
     files: Sequence[ScanFile],
+    *,
+    also: Sequence[str] = (),
+    row_ids: RowIdColumns | None = None,
 ) -> PositionedScan:
     """The rows of `files` with the two position columns in front of no user column's name."""
-    scan = _Scan(spark, snapshot, with_positions=True)
+    scan = _Scan(spark, snapshot, with_positions=True, also=also, row_ids=row_ids)
     frame = scan.rows(files)
     return PositionedScan(frame, scan.file_name, scan.row_name, scan.file_of_number)
 
@@ -73,11 +88,20 @@ def scan_with_positions(
 class _Scan:
     """One scan being put together: the names of its helper columns and what its branches share."""
 
-    def __init__(self, spark: SparkSession, snapshot: Snapshot, *, with_positions: bool = False) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        snapshot: Snapshot,
+        *,
+        with_positions: bool = False,
+        also: Sequence[str] = (),
+        row_ids: RowIdColumns | None = None,
+    ) -> None:
         self.spark = spark
         self.snapshot = snapshot
-        self.columns = TableColumns.of(snapshot)
+        self.columns = TableColumns.of(snapshot, also=also)
         self.with_positions = with_positions
+        self.row_ids = row_ids
         self.file_of_number: dict[int, ScanFile] = {}
         self.by_size = False
         taken = [name for schema in (self.columns.read_schema, self.columns.logical) for name in schema.names]
@@ -105,10 +129,9 @@ class _Scan:
         return reduce(DataFrame.unionAll, branches)
 
     def _result_schema(self) -> T.StructType:
-        if not self.with_positions:
-            return self.columns.logical
         places = [T.StructField(self.file_name, T.LongType()), T.StructField(self.row_name, T.LongType())]
-        return T.StructType(self.columns.logical.fields + places)
+        ids = self.row_ids.fields() if self.row_ids else []
+        return T.StructType(self.columns.logical.fields + (places if self.with_positions else []) + ids)
 
     def _branch(self, files: Sequence[ScanFile]) -> DataFrame:
         has_marks = files[0].marks is not None
@@ -116,8 +139,8 @@ class _Scan:
         # A partition column of the reader's own name must not become part of what the reader is asked for.
         from_directories = bool(fields) and self.row_index_is_free and directories_tell_values(files, fields)
         joins_values = bool(fields) and not from_directories
-        needs_row_index = has_marks or self.with_positions
-        needs_file = self.with_positions or joins_values
+        needs_row_index = has_marks or self.with_positions or self.row_ids is not None
+        needs_file = self.with_positions or joins_values or self.row_ids is not None
         # Spark refuses the reader's column beside a `_metadata` struct that it could not narrow to the fields in use.
         # The marks always use a field; positions may be dropped later, and then nothing narrows the struct.
         by_reader = has_marks and self.uses_reader_row_index
@@ -134,12 +157,20 @@ class _Scan:
         elif helpers:
             frame = raw.withColumns(helpers)
         if numbers and joins_values:
-            frame = self._with_values(frame, files, numbers)
+            # The log's timestamps without a zone are UTC.
+            values = value_table(files, fields, "UTC")
+            frame = self._with_values(frame, values, self.columns.partition_schema(), numbers)
+        if numbers and self.row_ids:
+            first = self.row_ids.file_table(files)
+            frame = self._with_values(frame, first, T.StructType(self.row_ids.fields()), numbers)
         places = [F.col(self.file_name), F.col(self.row_name)] if self.with_positions else []
-        return frame.select(*self.columns.to_logical(), *places)
+        ids = self.row_ids.selected(self.row_name) if self.row_ids else []
+        return frame.select(*self.columns.to_logical(), *places, *ids)
 
     def _open(self, files: Sequence[ScanFile], *, by_reader: bool, from_directories: bool) -> DataFrame:
         fields = list(self.columns.read_schema.fields)
+        if self.row_ids:
+            fields += self.row_ids.fields_in_file()
         if by_reader:
             fields.append(T.StructField(border.READER_ROW_INDEX, T.LongType()))
         if from_directories:
@@ -180,12 +211,10 @@ class _Scan:
             return keyed.join(side, match).where(marked)
         return keyed.join(side, match, "left").where(~marked)
 
-    def _with_values(self, frame: DataFrame, files: Sequence[ScanFile], numbers: FileNumbers) -> DataFrame:
-        # The log's timestamps without a zone are UTC.
-        values = value_table(files, self.columns.partition_fields, "UTC")
+    def _with_values(self, frame: DataFrame, values: pa.Table, schema: T.StructType, numbers: FileNumbers) -> DataFrame:
+        """The rows with what is known of their files: `values` has a row for each file, in the order of the numbers."""
         keyed = values.append_column(self.values_key_name, pa.array(numbers.values, pa.int64()))
-        schema = T.StructType(
-            [*self.columns.partition_schema().fields, T.StructField(self.values_key_name, T.LongType())]
-        )
-        table = F.broadcast(border.frame_from_arrow(self.spark, keyed, schema))
-        return frame.join(table, F.col(self.file_name) == F.col(self.values_key_name))
+        fields = [*schema.fields, T.StructField(self.values_key_name, T.LongType())]
+        table = F.broadcast(border.frame_from_arrow(self.spark, keyed, T.StructType(fields)))
+        match = F.col(self.file_name) == F.col(self.values_key_name)
+        return frame.join(table, match).drop(self.values_key_name)

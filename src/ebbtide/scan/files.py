@@ -23,7 +23,7 @@ from ebbtide.protocol.paths import DataLocation, resolve_data_path
 from ebbtide.protocol.statistics import num_records
 from ebbtide.storage import ObjectStore, is_local
 
-__all__ = ["ScanFile", "resolve_files", "spark_path"]
+__all__ = ["ScanFile", "resolve_file", "resolve_files", "spark_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,17 @@ def resolve_files(
     store, config = snapshot.store, snapshot.config
     adds = list(add_files(files))
     marks = _load_marks(store, adds, config, storage_options)
-    resolved = []
-    for add, rows in zip(adds, marks, strict=True):
-        location = resolve_data_path(add.path, store.url, allow_foreign=config.allow_foreign_paths)
-        checked = is_local(store) and location.relative_path is not None
-        if checked:
-            _check_object(store, location.relative_path or "", add)
-        resolved.append(ScanFile(add, spark_path(store, location), location.relative_path, rows, checked))
-    return resolved
+    return [resolve_file(snapshot, add, rows) for add, rows in zip(adds, marks, strict=True)]
+
+
+def resolve_file(snapshot: Snapshot, add: AddFile, marks: RowIndexSet | None) -> ScanFile:
+    """The scan file of one data file, whose vector is loaded already."""
+    store = snapshot.store
+    location = resolve_data_path(add.path, store.url, allow_foreign=snapshot.config.allow_foreign_paths)
+    checked = is_local(store) and location.relative_path is not None
+    if checked:
+        _check_object(store, location.relative_path or "", add)
+    return ScanFile(add, spark_path(store, location), location.relative_path, marks, checked)
 
 
 def spark_path(store: ObjectStore, location: DataLocation) -> str:

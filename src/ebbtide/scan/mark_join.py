@@ -10,7 +10,7 @@ without a marked row are not in it, so it has at most one small entry a marked r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError, UnsupportedFeatureError
 
-__all__ = ["BlockTable", "block_table", "file_prefixes"]
+__all__ = ["BlockTable", "block_table", "file_prefixes", "labelled_block_table"]
 
 _BLOCK_BITS = 27  # 2^27 blocks of 64 rows: 8.6 billion rows a file
 _BLOCK_MASK = (1 << _BLOCK_BITS) - 1
@@ -63,19 +63,30 @@ def block_table(
     """The blocks of all files' marks; `UnsupportedFeatureError` when they are too many to broadcast."""
     shift, prefixes = file_prefixes(file_numbers)
     schema = pa.schema([(key, pa.int64()), (word, pa.int64())])
-    batches: list[pa.RecordBatch] = []
+    return BlockTable(_stacked(zip(marks, prefixes, strict=True), schema, most_blocks), shift)
+
+
+def labelled_block_table(
+    marks: Sequence[RowIndexSet],
+    file_numbers: Sequence[int],
+    *,
+    key: str,
+    word: str,
+    label: str,
+    most_blocks: int = _MOST_BLOCKS,
+) -> BlockTable:
+    """Several sets may be about one file: each block says, as `label`, which of the given sets it belongs to."""
+    distinct = tuple(dict.fromkeys(file_numbers))
+    shift, prefixes = file_prefixes(distinct)
+    prefix_of = dict(zip(distinct, prefixes, strict=True))
+    schema = pa.schema([(key, pa.int64()), (word, pa.int64())])
+    tables = []
     count = 0
-    for rows, prefix in zip(marks, prefixes, strict=True):
-        for columns in _blocks(rows, prefix):
-            batches.append(pa.record_batch(columns, schema=schema))
-            count += batches[-1].num_rows
-            if count > most_blocks:
-                raise UnsupportedFeatureError(
-                    f"The deletion vectors of one read mark rows in more than {most_blocks} blocks of 64 rows. "
-                    "Read fewer files at once (`where=`) or rewrite the table without its marked rows.",
-                    error_class="",
-                )
-    return BlockTable(pa.Table.from_batches(batches, schema), shift)
+    for index, (rows, number) in enumerate(zip(marks, file_numbers, strict=True)):
+        table = _stacked([(rows, prefix_of[number])], schema, most_blocks, count)
+        count += table.num_rows
+        tables.append(table.append_column(label, pa.repeat(pa.scalar(index, pa.int64()), table.num_rows)))
+    return BlockTable(pa.concat_tables(tables), shift)
 
 
 def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
@@ -88,6 +99,22 @@ def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         f"Among {len(file_numbers)} data files with deletion vectors, two have the same number wherever one looks. "
         "Read fewer files at once (`where=`) or rewrite the table without its vectors; please report it."
     )
+
+
+def _stacked(marks: Iterable[tuple[RowIndexSet, int]], schema: pa.Schema, most_blocks: int, count: int = 0) -> pa.Table:
+    """The blocks of these marks, where `count` others are there already."""
+    batches: list[pa.RecordBatch] = []
+    for rows, prefix in marks:
+        for columns in _blocks(rows, prefix):
+            batches.append(pa.record_batch(columns, schema=schema))
+            count += batches[-1].num_rows
+            if count > most_blocks:
+                raise UnsupportedFeatureError(
+                    f"The deletion vectors of one read mark rows in more than {most_blocks} blocks of 64 rows. "
+                    "Read fewer files at once (`where=`) or rewrite the table without its marked rows.",
+                    error_class="",
+                )
+    return pa.Table.from_batches(batches, schema)
 
 
 def _blocks(rows: RowIndexSet, prefix: int) -> Iterator[list[pa.Array]]:

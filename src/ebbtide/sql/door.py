@@ -7,38 +7,38 @@ Python call would have made, and the answer is a DataFrame, as `spark.sql` would
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ebbtide.commands.alter import set_properties, unset_properties
 from ebbtide.commands.explanation import explain_delete
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
-from ebbtide.session_settings import write_options
+from ebbtide.sql.parse import parse_statement
+from ebbtide.sql.row_commands import run_delete, run_insert, run_merge, run_update
+from ebbtide.sql.session import SqlSession, called
 from ebbtide.sql.statements import (
+    CreateTable,
     CreateView,
     Delete,
     DescribeDetail,
     DescribeHistory,
     Explain,
+    Insert,
+    Merge,
+    Query,
     SetProperties,
     Statement,
     UnsetProperties,
-    ViewName,
-    parse_statement,
+    Update,
 )
-from ebbtide.sql.views import create_view, refresh_views, table_behind
-from ebbtide.storage import open_store
-from ebbtide.table import DeltaTable
+from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
 from ebbtide.table_views import rows_frame
 
 __all__ = ["sql"]
 
-
-_DELETED = pa.schema({"num_affected_rows": pa.int64()})
-_PLAN = pa.schema({"plan": pa.string()})
+_PLAN: Final = pa.schema({"plan": pa.string()})
 
 
 def sql(
@@ -50,81 +50,47 @@ def sql(
 ) -> DataFrame:
     """Run one statement on Delta tables written as delta.`path`.
 
-    DELETE gives one row with `num_affected_rows`, EXPLAIN one with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL give
-    their rows; ALTER TABLE and CREATE TEMP VIEW give none. RequestError for what is not such a statement.
+    Queries give their rows, DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed, EXPLAIN one
+    with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL give their rows; CREATE and ALTER give none. RequestError for what
+    is not such a statement.
     """
-    return _Door(spark, storage_options, config).run(parse_statement(statement))
+    return _run(SqlSession(spark, storage_options, config), parse_statement(statement))
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    spark: SparkSession
-    storage_options: Mapping[str, str] | None
-    config: EngineConfig
-
-    def run(self, statement: Statement) -> DataFrame:
-        match statement:
-            case Delete():
-                return self.delete(statement)
-            case Explain():
-                return self.explain(statement.statement)
-            case CreateView():
-                return self.create_view(statement)
-            case SetProperties() | UnsetProperties():
-                _alter(self.spark, statement, self.storage_options, self.config)
-                return self.spark.createDataFrame([], "key STRING, value STRING")
-            case DescribeHistory():
-                return self.table(statement.path).history(statement.limit)
-            case DescribeDetail():
-                return self.table(statement.path).detail()
-
-    def path(self, name: str | ViewName) -> str:
-        return table_behind(self.spark, name.name) if isinstance(name, ViewName) else name
-
-    def table(self, name: str | ViewName) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, self.path(name), self.storage_options, config=self.config)
-
-    def delete(self, statement: Delete) -> DataFrame:
-        table = self.table(statement.path)
-        named = table.alias(alias) if (alias := _name_of(statement)) else table
-        deleted = named.delete(statement.condition)
-        refresh_views(self.spark, table.url)
-        return rows_frame(self.spark, [(deleted.num_affected_rows,)], _DELETED)
-
-    def explain(self, statement: Delete) -> DataFrame:
-        store = open_store(self.path(statement.path), self.storage_options)
-        options = write_options(self.spark, storage_options=self.storage_options, config=self.config)
-        request = DeleteRequest(store, statement.condition, _name_of(statement), options)
-        return rows_frame(self.spark, [(explain_delete(self.spark, request),)], _PLAN)
-
-    def create_view(self, statement: CreateView) -> DataFrame:
-        create_view(
-            self.spark,
-            statement.name,
-            self.path(statement.path),
-            or_replace=statement.or_replace,
-            storage_options=self.storage_options,
-            config=self.config,
-        )
-        return self.spark.createDataFrame([], "key STRING, value STRING")
+def _run(session: SqlSession, statement: Statement) -> DataFrame:
+    match statement:
+        case Query():
+            return session.query(statement.text)
+        case Delete():
+            return run_delete(session, statement)
+        case Update():
+            return run_update(session, statement)
+        case Merge():
+            return run_merge(session, statement)
+        case Insert():
+            return run_insert(session, statement)
+        case Explain():
+            return _explain(session, statement.statement)
+        case DescribeHistory():
+            return session.table(statement.path).history(statement.limit)
+        case DescribeDetail():
+            return session.table(statement.path).detail()
+        case CreateTable() | CreateView() | SetProperties() | UnsetProperties():
+            _define(session, statement)
+            return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
-def _name_of(statement: Delete) -> str | None:
-    """How the condition may call the table."""
-    if statement.alias is None and isinstance(statement.path, ViewName):
-        return statement.path.name
-    return statement.alias
+def _define(session: SqlSession, statement: CreateTable | CreateView | SetProperties | UnsetProperties) -> None:
+    match statement:
+        case CreateTable():
+            run_create_table(session, statement)
+        case CreateView():
+            run_create_view(session, statement)
+        case _:
+            run_alter(session, statement)
 
 
-def _alter(
-    spark: SparkSession,
-    statement: SetProperties | UnsetProperties,
-    storage_options: Mapping[str, str] | None,
-    config: EngineConfig,
-) -> None:
-    store = open_store(statement.path, storage_options)
-    options = write_options(spark, storage_options=storage_options, config=config)
-    if isinstance(statement, SetProperties):
-        set_properties(store, statement.properties, options=options)
-    else:
-        unset_properties(store, statement.keys, if_exists=statement.if_exists, options=options)
+def _explain(session: SqlSession, statement: Delete) -> DataFrame:
+    alias = called(statement.path, statement.alias)
+    request = DeleteRequest(session.store(statement.path), statement.condition, alias, session.options())
+    return rows_frame(session.spark, [(explain_delete(session.spark, request),)], _PLAN)

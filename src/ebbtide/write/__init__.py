@@ -1,7 +1,18 @@
 """How do rows become files? A DataFrame to data files, change data files and their statistics, ready for a commit."""
 
+from ebbtide.write.assignment import stored
 from ebbtide.write.files import write_files
 from ebbtide.write.row_counts import footer_statistics
+from ebbtide.write.rules import completed, enforced, generated_columns
 from ebbtide.write.target import WriteTarget, WrittenFiles
 
-__all__ = ["WriteTarget", "WrittenFiles", "footer_statistics", "write_files"]
+__all__ = [
+    "WriteTarget",
+    "WrittenFiles",
+    "completed",
+    "enforced",
+    "footer_statistics",
+    "generated_columns",
+    "stored",
+    "write_files",
+]

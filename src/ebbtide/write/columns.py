@@ -8,7 +8,7 @@ command adds (materialised row ids), the change type. Columns of type void are n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
@@ -26,7 +26,7 @@ from ebbtide.protocol.schema import (
 )
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["CHANGE_TYPE", "FileColumns"]
+__all__ = ["CHANGE_TYPE", "FileColumns", "same_shape", "spark_type"]
 
 CHANGE_TYPE = "_change_type"
 _RESERVED_WITH_CHANGES = frozenset({CHANGE_TYPE, "_commit_version", "_commit_timestamp"})
@@ -85,8 +85,8 @@ def _check_types(frame: DataFrame, fields: list[StructField]) -> None:
     given = {field.name.lower(): field.dataType for field in frame.schema.fields}
     for field in fields:
         found = given.get(field.name.lower())
-        expected = _spark_type(replace(field, metadata={}))
-        if found is None or _shape(found.jsonValue()) != _shape(expected.jsonValue()):
+        expected = spark_type(field.type)
+        if found is None or not same_shape(found, expected):
             shown = "missing" if found is None else found.simpleString()
             raise InternalError(
                 f"The rows to write have column '{field.name}' {shown}; {expected.simpleString()} needed."
@@ -97,17 +97,22 @@ def _physical_column(logical: StructField, physical: StructField) -> Column:
     value = border.column(logical.name)
     if isinstance(logical.type, (StructType, ArrayType, MapType)) and PARQUET_FIELD_ID in physical.metadata:
         # A cast between structs goes by position, so it renames nested fields and gives them their ids.
-        value = value.cast(_spark_type(physical))
+        value = value.cast(spark_type(physical.type))
     identifier = physical.metadata.get(PARQUET_FIELD_ID)
     if identifier is None:
         return value.alias(physical.name)
     return value.alias(physical.name, metadata={PARQUET_FIELD_ID: identifier})
 
 
-def _spark_type(field: StructField) -> T.DataType:
-    """Spark's form of a column's type, every level nullable."""
-    described = StructType((StructField("c", _nullable(field.type)),)).to_json()
+def spark_type(data_type: DataType) -> T.DataType:
+    """Spark's form of a type, every level nullable."""
+    described = StructType((StructField("c", _nullable(data_type)),)).to_json()
     return T.StructType.fromJson(described).fields[0].dataType
+
+
+def same_shape(one: T.DataType, other: T.DataType) -> bool:
+    """Whether two types are equal but for nullability and metadata."""
+    return _shape(one.jsonValue()) == _shape(other.jsonValue())
 
 
 def _nullable(data_type: DataType) -> DataType:

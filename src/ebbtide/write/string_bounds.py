@@ -1,8 +1,8 @@
 """How long may the bound of a string column be?
 
-Bounds are cut to a prefix, counted as the reference counts: in UTF-16 units, never inside a surrogate pair. The start
-of a minimum is still a minimum. The start of a maximum is not a maximum, so it gets one more character that sorts after
-everything that was cut off, or, when none can do that, is extended until one can.
+Bounds are cut to a prefix, counted as the reference counts: a minimum in characters, a maximum in UTF-16 units, never
+inside a surrogate pair. The start of a minimum is still a minimum. The start of a maximum is not a maximum, so it gets
+one more character that sorts after everything that was cut off, or, when none can do that, is extended until one can.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _LAST_CHARACTER = "\U0010ffff"
 
 
 def lower_string(raw: bytes, prefix: int) -> str | None:
-    """At most `prefix` UTF-16 units that sort no later than the UTF-8 text `raw`; None when it is not UTF-8."""
+    """At most `prefix` characters that sort no later than the UTF-8 text `raw`; None when it is not UTF-8."""
     text = _decoded(raw)
-    return None if text is None else text[: _fitting(text, prefix)]
+    return None if text is None else text[:prefix]
 
 
 def upper_string(raw: bytes, prefix: int) -> str | None:

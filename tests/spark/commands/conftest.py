@@ -1,4 +1,4 @@
-"""How do the tests of the commands run a DELETE, so that the table is checked after every one of them?"""
+"""How do the tests of the commands run a DELETE or an UPDATE, so that the table is checked after every one of them?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from tests.support.invariants import checked
 
 from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.requests import DeleteRequest, WriteOptions
+from ebbtide.commands.requests import DeleteRequest, UpdateRequest, WriteOptions
+from ebbtide.commands.update import UpdateCommand
 from ebbtide.config import DEFAULT_CONFIG
 from ebbtide.storage import open_store
 
@@ -23,3 +24,21 @@ def checked_delete(spark):
         return checked(spark, path, lambda: DeleteCommand(spark, request).run(), again=again, config=config)
 
     return delete
+
+
+@pytest.fixture
+def checked_update(spark):
+    """`checked_update(table, {column: value}, condition)` gives the `UpdateResult`."""
+
+    def update(table, assignments, condition=None, *, alias=None, config=DEFAULT_CONFIG, **options):
+        path = table if isinstance(table, Path) else table.path
+        request = UpdateRequest(
+            open_store(str(path)),
+            condition,
+            tuple(assignments.items()),
+            alias,
+            WriteOptions(config=config, **options),
+        )
+        return checked(spark, path, lambda: UpdateCommand(spark, request).run(), again=False, config=config)
+
+    return update

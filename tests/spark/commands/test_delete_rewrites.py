@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.log_reading import actions_of, commit_info, data_file, log_state, read_commit, stats_of
+from tests.support.row_ids import tracked_rows
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.errors import UnsupportedFeatureError
 
 pytestmark = pytest.mark.spark
 
@@ -115,12 +115,19 @@ def test_change_feed_gets_the_deleted_rows(spark, tmp_path, checked_delete):
     assert kinds(builder, 2) == ["commitInfo", "remove"]
 
 
-def test_tracked_rows_are_not_rewritten(spark, tmp_path, checked_delete):
-    builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors().row_tracking()
+@pytest.mark.parametrize("feed", [False, True], ids=["no feed", "change feed"])
+def test_tracked_rows_take_their_ids_along(spark, tmp_path, checked_delete, feed):
+    builder = TableBuilder(tmp_path / "t", IDS).row_tracking()
+    if feed:
+        builder.change_data_feed()
     builder.file(ids(0, 1, 2)).commit()
-    with pytest.raises(UnsupportedFeatureError, match="tracks rows"):
-        checked_delete(builder, "id = 1", deletion_vectors="off")
-    assert rows_of(spark, builder) == [0, 1, 2]
+    builder.file(ids(3, 4, 5)).commit()
+    before = tracked_rows(builder.path)
+    checked_delete(builder, "id IN (1, 3)")
+    assert tracked_rows(builder.path) == {key: before[key] for key in (0, 2, 4, 5)}
+    assert commit_info(builder.path, 2)["tags"] == {"delta.rowTracking.preserved": "true"}
+    checked_delete(builder, "id IN (0, 5)")
+    assert tracked_rows(builder.path) == {2: (2, 0), 4: (4, 1)}
 
 
 def test_auto_marks_few_rows_and_rewrites_a_file_that_would_be_mostly_gone(spark, tmp_path, checked_delete):

@@ -108,6 +108,8 @@ def built(path: Path, drawn: dict[str, Any]) -> TableBuilder:
         builder.column_mapping(drawn["mapping"])
     if drawn["change_data_feed"]:
         builder.change_data_feed()
+    if drawn.get("row_tracking"):
+        builder.row_tracking()
     number = 0
     for file in drawn["files"]:
         rows = [{"k": number + at, **row} for at, row in enumerate(file["rows"])]

@@ -47,7 +47,8 @@ def mixed(tmp_path):
 def test_table_without_marks_is_planned_like_its_parquet_files(spark, plain):
     files = [str(plain.path / file.add["path"]) for file in plain.files]
     bare = spark.read.schema(ebbtide.read(spark, str(plain.path)).schema).parquet(*files)
-    for query in (lambda frame: frame, lambda frame: frame.where("id > 5").select("text")):
+    # Floats are another question: `test_floats`.
+    for query in (lambda frame: frame.drop("price"), lambda frame: frame.where("id > 5").select("text")):
         ours, theirs = query(ebbtide.read(spark, str(plain.path))), query(bare)
         assert operators(ours) == operators(theirs)
         (scan,), (bare_scan,) = parquet_scans(ours), parquet_scans(theirs)

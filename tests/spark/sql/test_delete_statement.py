@@ -99,7 +99,7 @@ def test_missing_table_and_unknown_statement_are_our_errors(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         ebbtide.sql(spark, f"DELETE FROM delta.`{tmp_path}/nowhere`")
     with pytest.raises(RequestError, match="does not know the statement"):
-        ebbtide.sql(spark, "SELECT 1")
+        ebbtide.sql(spark, "SHOW TABLES")
 
 
 # --- conditions that are no good --------------------------------------------------------------------------------------

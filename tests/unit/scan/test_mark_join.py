@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError, UnsupportedFeatureError
-from ebbtide.scan.mark_join import block_table, file_prefixes
+from ebbtide.scan.mark_join import block_table, file_prefixes, labelled_block_table
 
 ROWS = [0, 1, 63, 64, 65_535, 65_536, 65_599, 1_000_000, 2**32 - 1, 2**32, 8_589_934_591]
 LOW_BITS = (1 << 27) - 1
@@ -91,3 +91,19 @@ def test_numbers_that_differ_in_no_single_window_are_refused_rather_than_mixed_u
     # In the second list one pair differs only in the lowest bit, another only in the highest; no 37 bits hold both.
     with pytest.raises(InternalError, match="same number"):
         file_prefixes(numbers)
+
+
+def test_blocks_of_several_sets_of_one_file_say_which_set_they_belong_to():
+    sets = [RowIndexSet([1, 70]), RowIndexSet([1]), RowIndexSet([200])]
+    blocks = labelled_block_table(sets, [5, 5, 9], key="k", word="w", label="l")
+    assert blocks.table.column("l").to_pylist() == [0, 0, 1, 2]
+    keys = blocks.table.column("k").to_pylist()
+    assert keys[0] == keys[2]
+    assert len(set(keys)) == 3
+
+
+def test_limit_counts_the_blocks_of_all_sets_together():
+    sets = [RowIndexSet([1, 70]), RowIndexSet([1])]
+    assert labelled_block_table(sets, [5, 5], key="k", word="w", label="l", most_blocks=3).table.num_rows == 3
+    with pytest.raises(UnsupportedFeatureError, match="more than 2 blocks"):
+        labelled_block_table(sets, [5, 5], key="k", word="w", label="l", most_blocks=2)

@@ -42,9 +42,9 @@ def test_maximum_beyond_twice_the_prefix_is_unknown():
     assert upper_string(("xx" + LAST * 3).encode(), 2) is None
 
 
-def test_prefix_never_ends_inside_a_surrogate_pair():
+def test_a_minimum_counts_characters_and_a_maximum_utf16_units_as_the_reference_does():
     text = "x" * 31 + "\U0001f600" + "y"
-    assert lower_string(text.encode(), 32) == "x" * 31
+    assert lower_string(text.encode(), 32) == "x" * 31 + "\U0001f600"
     assert upper_string(text.encode(), 32) == "x" * 31 + LAST
 
 

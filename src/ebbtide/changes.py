@@ -1,0 +1,52 @@
+"""Which rows were inserted, updated and deleted between two versions of a table?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.log.change_bounds import ChangeBounds
+from ebbtide.log.changes import read_change_feed
+from ebbtide.scan.changes import scan_changes
+from ebbtide.session_settings import changes_may_be_out_of_range
+from ebbtide.spark_border import spark_errors
+from ebbtide.storage import open_store
+from ebbtide.table import timestamp_ms
+
+__all__ = ["read_changes"]
+
+
+def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order one thinks in)
+    spark: SparkSession,
+    path: str,
+    start_version: int | None = None,
+    start_timestamp: str | dt.datetime | None = None,
+    end_version: int | None = None,
+    end_timestamp: str | dt.datetime | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    config: EngineConfig = DEFAULT_CONFIG,
+) -> DataFrame:
+    """The changes of the Delta table at `path` from a version or time on, up to and including an end or until now.
+
+    Beside the table's columns each row has `_change_type` (insert, delete, update_preimage, update_postimage),
+    `_commit_version` and `_commit_timestamp`. Change data must be recorded (delta.enableChangeDataFeed) in the whole
+    range. Times are ISO strings or datetimes; without a zone they are in the session's time zone.
+    """
+    bounds = ChangeBounds(
+        start_version=start_version,
+        start_timestamp_ms=None if start_timestamp is None else timestamp_ms(start_timestamp, spark),
+        end_version=end_version,
+        end_timestamp_ms=None if end_timestamp is None else timestamp_ms(end_timestamp, spark),
+        allow_out_of_range=changes_may_be_out_of_range(spark),
+    )
+    store = open_store(path, storage_options)
+    feed = read_change_feed(store, bounds, config=config)
+    with spark_errors(f"reading the changes of {store.url}"):
+        frame = scan_changes(spark, feed, storage_options=storage_options)
+        # Connect looks at a frame only when asked for something.
+        assert frame.columns is not None
+        return frame

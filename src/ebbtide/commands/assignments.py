@@ -1,0 +1,250 @@
+"""What does SET give to which column?
+
+    SET name = upper(name), address.city = 'Boston'
+
+A target is a column or a field of a struct at any depth; a value is an expression over the *old* row. Targets are
+found in the table's schema and may not overlap. Values are judged by Spark's analyser before any work is done, and cast
+to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its other
+fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
+
+A value is computed once a row, also when it is random and read from more than one place later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.schema import StructField, StructType, split_column_path
+from ebbtide.scan.conditions import empty_frame
+from ebbtide.write.assignment import stored
+
+__all__ = ["Assignment", "BoundAssignments", "Target", "assigned_column", "bind_assignments", "find_target"]
+
+_IDENTITY = "delta.identity.start"
+_DEFAULT = "CURRENT_DEFAULT"
+_NOT_OF_ONE_ROW = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "UNSUPPORTED_GENERATOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is assigned to: the names from the column down to the field, as the schema spells them."""
+
+    path: tuple[str, ...]
+    field: StructField
+
+    @property
+    def shown(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    target: Target
+    value: Column
+    # The type of the value, as Spark sees it.
+    given: T.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAssignments:
+    """A SET that holds for this table; `alias` is the table's name in the values."""
+
+    schema: StructType
+    assignments: tuple[Assignment, ...]
+    alias: str | None
+    policy: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that get a new value, or a new field, in lower case."""
+        return frozenset(assignment.target.path[0].lower() for assignment in self.assignments)
+
+    def applied(self, frame: DataFrame, *, only: str | None = None, old_row: str | None = None) -> DataFrame:
+        """The rows with their new values. `frame` has the table's columns; its other columns are kept, behind them.
+
+        `only` names a column that is true for rows to change; the others stay, and no value is computed for them.
+        `old_row` names a further column for a changed row as it was, as a struct.
+        """
+        named = frame.alias(self.alias) if self.alias else frame
+        is_changed = None if only is None else border.column(only)
+        # Values are computed in a step of their own: what reads one twice must see it once, even if it is random.
+        names = _fresh_names(frame.columns, len(self.assignments))
+        values = [
+            _only(is_changed, assignment.value).alias(name)
+            for assignment, name in zip(self.assignments, names, strict=True)
+        ]
+        step = named.select(*(border.column(name) for name in frame.columns), *values)
+        new: dict[str, dict[tuple[str, ...], Column]] = {}
+        for assignment, name in zip(self.assignments, names, strict=True):
+            value = stored(F.col(name), assignment.given, assignment.target.field, policy=self.policy)
+            first, *inner = assignment.target.path
+            new.setdefault(first, {})[tuple(inner)] = value
+        columns = []
+        for field in self.schema.fields:
+            old = border.column(field.name)
+            if field.name not in new:
+                columns.append(old)
+                continue
+            value = assigned_column(field, old, new[field.name])
+            columns.append(_only(is_changed, value, otherwise=old).alias(field.name))
+        others = [border.column(name) for name in frame.columns if self.schema.get(name) is None]
+        before = F.struct(*(border.column(name) for name in self.schema.names))
+        told = [_only(is_changed, before).alias(old_row)] if old_row else []
+        return step.select(*columns, *others, *told)
+
+
+def bind_assignments(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    assignments: Sequence[tuple[str, str | Column]],
+    *,
+    alias: str | None = None,
+) -> BoundAssignments:
+    """Judge a SET against the table's columns.
+
+    UnknownColumnError for a target or a column in a value that is not there, RequestError for targets that overlap or
+    cannot be assigned to, InvalidPredicateError for a value that is no expression over a row.
+    """
+    schema = snapshot.schema
+    targets = [find_target(schema, name, alias=alias) for name, _ in assignments]
+    _refuse_overlaps(targets)
+    frame = empty_frame(spark, snapshot)
+    named = frame.alias(alias) if alias else frame
+    bound = []
+    for target, (_, value) in zip(targets, assignments, strict=True):
+        column = _value(value, target, schema)
+        bound.append(Assignment(target, column, _type_of(named, column, target)))
+    policy = spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI"
+    judged = BoundAssignments(schema, tuple(bound), alias, policy)
+    # Types that cannot be stored are refused here, where nothing has been read yet.
+    with border.spark_errors("reading the new values"), border.asking_the_analyser():
+        assert judged.applied(frame).schema is not None
+    return judged
+
+
+def find_target(schema: StructType, name: str, *, alias: str | None = None) -> Target:
+    """The column or field that a name means; the table's alias may stand in front of it."""
+    parts = split_column_path(name)
+    if alias is not None and len(parts) > 1 and parts[0].lower() == alias.lower() and schema.get(parts[1]) is not None:
+        parts = parts[1:]
+    path: list[str] = []
+    fields: StructType | object = schema
+    field: StructField | None = None
+    for part in parts:
+        if not isinstance(fields, StructType):
+            raise _not_a_struct(name, path)
+        field = fields.get(part)
+        if field is None:
+            raise _unknown(name, part, path, fields)
+        path.append(field.name)
+        fields = field.type
+    if field is None:
+        raise RequestError(f"{name!r} does not name a column.")
+    top = schema.get(path[0])
+    if top is not None and _IDENTITY in top.metadata:
+        raise RequestError(
+            f"'{path[0]}' is an identity column: its values are given once and cannot be updated.",
+            error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+        )
+    return Target(tuple(path), field)
+
+
+def assigned_column(field: StructField, old: Column, values: Mapping[tuple[str, ...], Column]) -> Column:
+    """The column `field` with new values: for itself at the path (), or for fields inside it at theirs."""
+    if () in values:
+        return values[()]
+    if not isinstance(field.type, StructType):
+        raise _not_a_struct(field.name, [field.name])
+    inner: dict[str, dict[tuple[str, ...], Column]] = {}
+    for path, value in values.items():
+        inner.setdefault(path[0], {})[path[1:]] = value
+    parts = []
+    for part in field.type.fields:
+        kept = old.getField(part.name)
+        parts.append(assigned_column(part, kept, inner[part.name]) if part.name in inner else kept)
+    return F.struct(*(part.alias(name) for part, name in zip(parts, field.type.names, strict=True)))
+
+
+def _value(value: str | Column, target: Target, schema: StructType) -> Column:
+    if isinstance(value, Column):
+        return value
+    if not value.strip():
+        raise RequestError(f"The new value of '{target.shown}' is empty. For an empty string write \"''\".")
+    if value.strip().lower() == "default" and schema.get("default") is None:
+        # SQL's word for what an INSERT would fill in; without a default that is null.
+        return F.expr(str(target.field.metadata.get(_DEFAULT, "NULL")))
+    with border.spark_errors(f"reading the new value {value!r} of '{target.shown}'"):
+        return F.expr(value)
+
+
+def _type_of(frame: DataFrame, value: Column, target: Target) -> T.DataType:
+    doing = f"reading the new value of '{target.shown}'"
+    with border.spark_errors(doing), border.asking_the_analyser():
+        try:
+            # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
+            border.analyse(frame.where(value.isNull()))
+        except PySparkException as error:
+            if border.condition_of(error).startswith(_NOT_OF_ONE_ROW):
+                raise _not_of_one_row(target) from error
+            raise
+        return frame.select(value.alias("value")).schema["value"].dataType
+
+
+def _refuse_overlaps(targets: Sequence[Target]) -> None:
+    for index, one in enumerate(targets):
+        for other in targets[index + 1 :]:
+            shorter = min(len(one.path), len(other.path))
+            if one.path[:shorter] == other.path[:shorter]:
+                shown = one.shown if one.path == other.path else f"{one.shown}, {other.shown}"
+                raise RequestError(
+                    f"The SET columns overlap: {shown} would get more than one value. Keep one of them.",
+                    error_class="DELTA_CONFLICT_SET_COLUMN",
+                )
+
+
+def _not_of_one_row(target: Target) -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f"The new value of '{target.shown}' is unsupported: it looks at more rows than its own (a window or aggregate "
+        "function) or makes several. Compute it in a DataFrame and use merge.",
+        error_class="UNSUPPORTED_EXPR_FOR_OPERATOR",
+    )
+
+
+def _not_a_struct(name: str, path: Sequence[str]) -> RequestError:
+    return RequestError(
+        f"SET {name}: '{'.'.join(path)}' is not a StructType, and only fields of structs can be assigned to. Give the "
+        "whole column a new value, for example with transform(...).",
+        error_class="DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+    )
+
+
+def _unknown(name: str, part: str, path: Sequence[str], fields: StructType) -> UnknownColumnError:
+    where = f"'{'.'.join(path)}' has no struct field" if path else "the table has no column"
+    hint = " A name with special characters is put in backticks." if "." in name or "-" in name else ""
+    return UnknownColumnError(
+        f"SET {name}: {where} '{part}'; it has {', '.join(fields.names)}.{hint}",
+        error_class="FIELD_NOT_FOUND" if path else "DELTA_MISSING_SET_COLUMN",
+    )
+
+
+def _only(is_changed: Column | None, value: Column, *, otherwise: Column | None = None) -> Column:
+    if is_changed is None:
+        return value
+    guarded = F.when(is_changed, value)
+    return guarded if otherwise is None else guarded.otherwise(otherwise)
+
+
+def _fresh_names(taken: Sequence[str], count: int) -> list[str]:
+    prefix = "__ebbtide_set"
+    while any(name.lower().startswith(prefix) for name in taken):
+        prefix += "_"
+    return [f"{prefix}{number}" for number in range(count)]

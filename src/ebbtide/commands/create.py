@@ -1,0 +1,141 @@
+"""How is a table made without rows, or emptied and made anew?
+
+    create                  a table where there is none
+    create_if_not_exists    the same; a table that is there is left alone
+    replace                 another table in the place of one that is there: its rows go, its id and history stay
+    create_or_replace       whichever of the two is possible
+
+No data file is read or written. Spark is asked only whether the expressions of generated columns and constraints can
+be evaluated over the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import orjson
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.delete import DeleteCommand, assert_removable
+from ebbtide.commands.requests import DeleteRequest, WriteOptions
+from ebbtide.commands.table_definition import TableDefinition, defined, target_of
+from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
+from ebbtide.protocol.actions import Action, Metadata
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.storage import ObjectStore
+from ebbtide.transaction import Operation, Transaction
+from ebbtide.write import WriteTarget, enforced, generated_columns, stored
+from ebbtide.write.columns import spark_type
+
+__all__ = ["CreateHow", "CreateRequest", "CreateResult", "create_table"]
+
+CreateHow = Literal["create", "create_if_not_exists", "replace", "create_or_replace"]
+_NAMES: Final = {
+    "create": "CREATE TABLE",
+    "create_if_not_exists": "CREATE TABLE",
+    "replace": "REPLACE TABLE",
+    "create_or_replace": "CREATE OR REPLACE TABLE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    store: ObjectStore
+    definition: TableDefinition
+    how: CreateHow = "create"
+    options: WriteOptions = field(default_factory=WriteOptions)
+    # What the session wants new tables to have.
+    default_properties: Callable[[], Mapping[str, str]] = dict
+
+
+@dataclass(frozen=True, slots=True)
+class CreateResult:
+    """`version` is the version that was made; None: the table was there, and was left alone."""
+
+    version: int | None
+    table_url: str
+
+
+def create_table(spark: SparkSession, request: CreateRequest) -> CreateResult:
+    options = request.options
+    try:
+        transaction = Transaction.begin(request.store, config=options.config)
+    except TableNotFoundError:
+        if request.how == "replace":
+            raise TableNotFoundError(
+                f"There is no Delta table at {request.store.url} to replace. Use createOrReplace to make one.",
+                error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            ) from None
+        return _create(spark, request)
+    if request.how == "create_if_not_exists":
+        return CreateResult(None, request.store.url)
+    if request.how == "create":
+        raise TableAlreadyExistsError(
+            f"There is a Delta table at {request.store.url} already. Use createIfNotExists to leave it as it is, or "
+            "createOrReplace to put another in its place."
+        )
+    return _replace(spark, request, transaction)
+
+
+def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
+    protocol, metadata = defined(request.definition, defaults=request.default_properties())
+    _check_expressions(spark, target_of(request.store, protocol, metadata))
+    transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
+    committed = transaction.commit((), _operation(request, metadata))
+    return CreateResult(committed.version, request.store.url)
+
+
+def _replace(spark: SparkSession, request: CreateRequest, transaction: Transaction) -> CreateResult:
+    snapshot = transaction.snapshot
+    ensure_writable(snapshot.protocol, snapshot.metadata)
+    assert_removable(snapshot)
+    protocol, metadata = defined(request.definition, replaced=snapshot, defaults=request.default_properties())
+    _check_expressions(spark, target_of(request.store, protocol, metadata))
+    changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
+    removed = _all_rows(spark, request, transaction)
+    committed = transaction.commit((*changes, *removed), _operation(request, metadata))
+    spark.catalog.refreshByPath(request.store.spark_path)
+    return CreateResult(committed.version, request.store.url)
+
+
+def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transaction) -> tuple[Action, ...]:
+    deletion = DeleteCommand(spark, DeleteRequest(request.store, None, options=request.options))
+    return deletion.perform_delete(transaction, None).actions
+
+
+def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
+    """Every expression of the table must mean something over its columns; a generated one over those that are not."""
+    generated = generated_columns(target)
+    fields = [T.StructField(item.name, spark_type(item.type)) for item in target.schema.fields]
+    plain = spark.createDataFrame([], T.StructType([item for item in fields if item.name not in generated]))
+    for item in target.schema.fields:
+        if item.name not in generated:
+            continue
+        if not item.nullable:
+            raise RequestError(f"The generated column '{item.name}' cannot be NOT NULL; put a CHECK on it instead.")
+        doing = f"reading the expression {generated[item.name]!r} of the generated column '{item.name}'"
+        with border.spark_errors(doing), border.asking_the_analyser():
+            value = F.expr(generated[item.name])
+            given = plain.select(value.alias("v")).schema.fields[0].dataType
+        stored(value, given, item)
+    enforced(spark.createDataFrame([], T.StructType(fields)), target)
+
+
+def _operation(request: CreateRequest, metadata: Metadata) -> Operation:
+    properties = dict(sorted(metadata.configuration.items()))
+    return Operation(
+        _NAMES[request.how],
+        {
+            "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),
+            "clusterBy": "[]",
+            "description": metadata.description,
+            "isManaged": "false",
+            "properties": orjson.dumps(properties).decode(),
+        },
+        user_metadata=request.options.user_metadata,
+    )

@@ -1,0 +1,200 @@
+"""How is a table merged with a source?
+
+`MergeCommand` judges the request (`merge_clauses`), pins the source (`merge_source`), chooses the files that can matter
+(`merge_pruning`), does the work (`row_merge`) and commits it. When there is nothing to change nothing is committed,
+except the record of an application's transaction. When another writer was there first, the merge follows it instead of
+giving up, unless the request says otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+from pyspark.sql import SparkSession
+
+from ebbtide import spark_border as border
+from ebbtide.commands.counters import elapsed_ms, now_ms
+from ebbtide.commands.merge_clauses import BoundClause, BoundMerge, bind_merge
+from ebbtide.commands.merge_pruning import candidates, key_ranges, measured
+from ebbtide.commands.merge_request import MergeRequest
+from ebbtide.commands.merge_results import MergeMetrics, MergeResult
+from ebbtide.commands.merge_source import Source, open_source
+from ebbtide.commands.row_merge import RowMerge
+from ebbtide.errors import CommitOutcomeUnknownError, ConcurrentAppendException, DeltaError, RequestError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import SetTransaction
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.transaction import Committed, Lost, Operation, Rebased, Transaction
+
+__all__ = ["MergeCommand"]
+
+_CHANGE_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+
+
+@dataclass(slots=True)
+class MergeCommand:
+    """One MERGE; `run` does all of it."""
+
+    spark: SparkSession
+    request: MergeRequest
+    metrics: MergeMetrics = field(default_factory=MergeMetrics)
+    # Told what is being done, for whoever shows progress.
+    on_phase: Callable[[str], None] = lambda _: None
+
+    def run(self) -> MergeResult:
+        started = time.monotonic()
+        self.on_phase("Reading the log")
+        options = self.request.options
+        transaction = Transaction.begin(self.request.store, config=options.config, hint=self.request.hint)
+        snapshot = transaction.snapshot
+        ensure_writable(snapshot.protocol, snapshot.metadata)
+        applied = self._set_transaction()
+        if applied is not None and transaction.has_been_executed(applied.app_id, applied.version):
+            return self._result(None)
+        source = open_source(self.request)
+        merge = bind_merge(self.spark, snapshot, self.request, source)
+        _refuse_change_columns(snapshot, merge)
+        work = self._performed(transaction, merge, source)
+        follower = _Follower(self, work, started, self.metrics.materialize_source_time_ms, applied is not None)
+        self.on_phase("Committing")
+        committed = self._commit(transaction, follower, applied)
+        self.metrics = follower.metrics()
+        if not committed.is_new_version:
+            # Somebody else has done it, or there was nothing to do.
+            follower.work.discard()
+            self.metrics = MergeMetrics(
+                num_source_rows=self.metrics.num_source_rows,
+                operation_num_source_rows=self.metrics.operation_num_source_rows,
+                execution_time_ms=self.metrics.execution_time_ms,
+            )
+            return self._result(None)
+        self.spark.catalog.refreshByPath(snapshot.store.spark_path)
+        return self._result(committed.version)
+
+    def _performed(self, transaction: Transaction, merge: BoundMerge, source: Source) -> RowMerge:
+        """Everything is written, nothing is committed."""
+        snapshot = transaction.snapshot
+        self.on_phase("Reading the source")
+        started = time.monotonic()
+        ranges = key_ranges(self.spark, snapshot, merge, source)
+        pinned = source.pinned()
+        rows, is_small, key_conditions = measured(pinned, ranges)
+        self.metrics = MergeMetrics(materialize_source_time_ms=elapsed_ms(started))
+        self.on_phase("Looking for matching rows")
+        chosen = candidates(self.spark, snapshot, merge, source, key_conditions)
+        files = chosen.files(self.spark, snapshot)
+        if chosen.reads_everything:
+            transaction.record_read_whole_table()
+        else:
+            transaction.record_read(chosen.read_predicate(self.spark, snapshot), files)
+        work = RowMerge(
+            self.spark, self.request, merge, replace(pinned, is_small=is_small), rows, chosen, snapshot, files
+        )
+        work.perform()
+        return work
+
+    def _commit(self, transaction: Transaction, follower: _Follower, applied: SetTransaction | None) -> Committed:
+        try:
+            return transaction.commit(
+                follower.work.actions(),
+                follower.operation(),
+                rebase=follower if self.request.options.conflicts == "rebase" else None,
+                set_transaction=applied,
+                allow_empty=applied is not None,
+            )
+        except CommitOutcomeUnknownError:
+            # The commit may have landed, and then the table needs every file of it.
+            raise
+        except DeltaError:
+            follower.work.discard()
+            raise
+
+    def reads_target(self) -> bool:
+        """Whether the source reads data files of the table itself."""
+        root = f"{self.request.store.spark_path.rstrip('/')}/"
+        with border.spark_errors("listing the files of the source"):
+            names = border.input_files(self.request.source)
+        return any(border.file_path_of(name).startswith(root) for name in names)
+
+    def _set_transaction(self) -> SetTransaction | None:
+        options = self.request.options
+        if options.txn_app_id is None or options.txn_version is None:
+            return None
+        return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
+
+    def _result(self, version: int | None) -> MergeResult:
+        return MergeResult(version, self.metrics, self.request.store.url)
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Moves a merge on top of whoever won, and knows what the commit should say about it."""
+
+    command: MergeCommand
+    work: RowMerge
+    started: float
+    source_time_ms: int
+    # An application's transaction is recorded even when no row is left to change.
+    keeps_empty: bool
+
+    def __call__(self, lost: Lost, /) -> Rebased | None:
+        if not lost.changes().is_empty and self.command.reads_target():
+            # The source was read before the winner wrote, so this merge cannot be as if it had begun afterwards.
+            raise lost.conflict() or ConcurrentAppendException(
+                f"The source of the merge reads the table at {lost.newest.store.url} itself, and another writer "
+                "changed the table meanwhile. Nothing was changed. Run the merge again."
+            )
+        self.work = self.work.follow(lost)
+        actions = self.work.actions()
+        return Rebased(actions, self.operation()) if actions or self.keeps_empty else None
+
+    def metrics(self) -> MergeMetrics:
+        return replace(
+            self.work.metrics(),
+            execution_time_ms=elapsed_ms(self.started),
+            materialize_source_time_ms=self.source_time_ms,
+        )
+
+    def operation(self) -> Operation:
+        merge = self.work.merge
+        return Operation(
+            name="MERGE",
+            parameters={
+                "predicate": orjson.dumps([merge.shown]).decode(),
+                "matchedPredicates": _recorded(merge.matched),
+                "notMatchedPredicates": _recorded(merge.not_matched),
+                "notMatchedBySourcePredicates": _recorded(merge.by_source),
+            },
+            metrics=self.metrics().operation_metrics,
+            user_metadata=self.command.request.options.user_metadata,
+            tags=self._tags(),
+        )
+
+    def _tags(self) -> dict[str, str] | None:
+        """Whether rows kept their ids: not those that were written before the table began to track them."""
+        if not self.work.snapshot.properties.enable_row_tracking:
+            return None
+        return {"delta.rowTracking.preserved": "true" if self.work.keeps_row_ids else "false"}
+
+
+def _recorded(clauses: Sequence[BoundClause]) -> str:
+    return orjson.dumps(
+        [
+            {**({} if clause.shown is None else {"predicate": clause.shown}), "actionType": clause.kind}
+            for clause in clauses
+        ]
+    ).decode()
+
+
+def _refuse_change_columns(snapshot: Snapshot, merge: BoundMerge) -> None:
+    if not snapshot.properties.enable_change_data_feed:
+        return
+    taken = [name for name in merge.schema.names if name.lower() in _CHANGE_COLUMNS]
+    if taken:
+        raise RequestError(
+            f"The column '{taken[0]}' has a name that the change data feed keeps for itself. Rename it in the source.",
+            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
+        )

@@ -1,0 +1,390 @@
+"""What do the clauses of a MERGE mean for this table and this source?
+
+Everything is judged before any work is done, by Spark's own analyser. ON and WHEN MATCHED see the columns of both
+sides, INSERT those of the source only, WHEN NOT MATCHED BY SOURCE those of the target only. Conditions must be boolean
+and deterministic and look at one row. Values are stored by the rules of store assignment. A clause without a condition
+holds for every row; a condition that is null does not hold.
+
+`*` means the columns of the target, each of which the source must have. With schema evolution it means those of the
+source, and what the target lacks is added to its schema (`protocol.schema_evolution`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.assignments import Assignment, Target, find_target
+from ebbtide.commands.merge_request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.merge_source import Source
+from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import Metadata
+from ebbtide.protocol.features import column_mapping_mode
+from ebbtide.protocol.schema import DataType, StructField, StructType, parse_schema, split_column_path
+from ebbtide.protocol.schema_evolution import evolved_metadata
+from ebbtide.pruning import nondeterministic_functions
+from ebbtide.scan.conditions import condition_text, empty_frame
+
+__all__ = ["BoundClause", "BoundMerge", "bind_merge"]
+
+_UNRESOLVED: Final = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+_NOT_DETERMINISTIC: Final = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
+_AGGREGATE: Final = "DELTA_AGGREGATION_NOT_SUPPORTED"
+_SUBQUERY = re.compile(r"\bselect\b|\(\s*(?:from|table|values|with)\b", re.IGNORECASE)
+_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
+# What Spark says of an expression that needs more than one row, or makes more than one.
+_NOT_OF_ONE_ROW: Final = (
+    "INVALID_WHERE_CONDITION",
+    "UNSUPPORTED_EXPR_FOR_OPERATOR",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+    "UNSUPPORTED_GENERATOR",
+)
+_GENERATED: Final = "delta.generationExpression"
+_DEFAULT: Final = "CURRENT_DEFAULT"
+
+Kind = Literal["update", "delete", "insert"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundClause:
+    """A clause that holds for this table; `condition` is true where none was given."""
+
+    kind: Kind
+    condition: Column
+    # The user's condition, for the commit's record.
+    shown: str | None
+    text: str | None
+    assignments: tuple[Assignment, ...] = ()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that get a value, or a field with one, in lower case."""
+        return frozenset(assignment.target.path[0].lower() for assignment in self.assignments)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMerge:
+    """A merge that holds for this snapshot. `metadata` is the table's, with the columns that the merge adds."""
+
+    condition: Column
+    text: str | None
+    shown: str
+    alias: str
+    matched: tuple[BoundClause, ...]
+    not_matched: tuple[BoundClause, ...]
+    by_source: tuple[BoundClause, ...]
+    metadata: Metadata
+    schema: StructType
+    policy: str
+
+    @property
+    def updates(self) -> bool:
+        return any(clause.kind == "update" for clause in (*self.matched, *self.by_source))
+
+    @property
+    def deletes(self) -> bool:
+        return any(clause.kind == "delete" for clause in (*self.matched, *self.by_source))
+
+
+def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
+    """Judge the request; RequestError or one of its kind if it cannot be done."""
+    alias = request.target_alias or border.name_not_in(snapshot.schema.names, "__ebbtide_target")
+    target = empty_frame(spark, snapshot).alias(alias)
+    metadata = _evolved(snapshot, request, source)
+    schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
+    judge = _Judge(spark, source, schema, alias, request.schema_evolution)
+    with _reading("the source and the target"):
+        both = target.crossJoin(source.frame)
+    condition = judge.condition(both, request.condition, "ON")
+    text = request.condition if isinstance(request.condition, str) else condition_text(both, condition, qualified=True)
+    return BoundMerge(
+        condition=condition,
+        text=text,
+        shown=request.shown or _shown(request.condition),
+        alias=alias,
+        matched=tuple(judge.clause(both, clause, "WHEN MATCHED") for clause in request.matched),
+        not_matched=tuple(judge.clause(source.frame, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
+        by_source=tuple(
+            judge.clause(target, clause, "WHEN NOT MATCHED BY SOURCE") for clause in request.not_matched_by_source
+        ),
+        metadata=metadata,
+        schema=schema,
+        policy=spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    spark: SparkSession
+    source: Source
+    schema: StructType
+    alias: str
+    evolves: bool
+
+    def clause(self, scope: DataFrame, clause: UpdateClause | DeleteClause | InsertClause, where: str) -> BoundClause:
+        given = clause.condition
+        condition = F.lit(True) if given is None else self.condition(scope, given, f"{where} AND")
+        shown = None if given is None else _shown(given)
+        text = given if isinstance(given, str) else None
+        if isinstance(clause, DeleteClause):
+            return BoundClause("delete", condition, shown, text)
+        kind: Kind = "update" if isinstance(clause, UpdateClause) else "insert"
+        assignments = self.assignments(scope, clause.values, kind)
+        _refuse_overlaps(assignments, kind)
+        return BoundClause(kind, condition, shown, text, assignments)
+
+    def condition(self, scope: DataFrame, condition: Expression, where: str) -> Column:
+        """The condition as a column, when it can decide about a row of `scope`."""
+        shown = _shown(condition)
+        if not isinstance(condition, str | Column):
+            raise RequestError(f"The condition of {where} is SQL text or a Column, not {type(condition).__name__}.")
+        if not shown.strip():
+            raise InvalidPredicateError(f"The condition of {where} is empty. Write one like 't.id = s.id'.")
+        if _SUBQUERY.search(shown):
+            raise InvalidPredicateError(
+                f"The condition {shown!r} of {where} has a subquery, which a merge does not take. Join what it reads "
+                "to the source first.",
+                error_class="DELTA_UNSUPPORTED_SUBQUERY",
+            )
+        if found := nondeterministic_functions(shown):
+            names = ", ".join(f"{name}()" for name in sorted(found))
+            raise InvalidPredicateError(
+                f"The condition {shown!r} of {where} uses {names}: it could choose other rows each time it is "
+                "evaluated. Compute the choice as a column of the source.",
+                error_class=_NOT_DETERMINISTIC,
+            )
+        with _reading(f"the condition {shown!r} of {where}"):
+            column = F.expr(condition) if isinstance(condition, str) else condition
+            border.analyse(scope.where(column))
+            # A join condition must be deterministic, a filter need not be.
+            other = self.spark.range(1).select(F.lit(1).alias("__ebbtide_other"))
+            border.analyse(scope.join(other, column, "left_semi"))
+        return column
+
+    def assignments(self, scope: DataFrame, values: ValuesOf, kind: Kind) -> tuple[Assignment, ...]:
+        if values is None:
+            return tuple(self._star(kind))
+        targets = [self._target(name, kind) for name, _ in values]
+        columns = []
+        for target, (_, value) in zip(targets, values, strict=True):
+            columns.append(_value(value, target))
+        with _reading(f"the values of {kind.upper()}"):
+            # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
+            for column in columns:
+                border.analyse(scope.where(column.isNull()))
+            types = scope.select(*(column.alias(f"c{place}") for place, column in enumerate(columns))).schema.fields
+        found = tuple(
+            Assignment(target, column, field.dataType)
+            for target, column, field in zip(targets, columns, types, strict=True)
+        )
+        for assignment in found:
+            self._check_nested(assignment)
+        return found
+
+    def _target(self, name: str, kind: Kind) -> Target:
+        try:
+            target = find_target(self.schema, name, alias=self.alias)
+        except UnknownColumnError as error:
+            raise UnknownColumnError(_plain(error), error_class=_UNRESOLVED) from error
+        if kind == "insert" and len(target.path) > 1:
+            raise RequestError(
+                f"INSERT gives a value to '{target.shown}', a field of a struct. Give the whole column "
+                f"'{target.path[0]}' a value.",
+                error_class="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+            )
+        return target
+
+    def _star(self, kind: Kind) -> Iterator[Assignment]:
+        names = (
+            [field.name for field in self.source.fields.values()]
+            if self.evolves
+            else [field.name for field in self.schema.fields]
+        )
+        for name in names:
+            field, column = self.schema.get(name), self.source.get(name)
+            if column is None or field is None:
+                if field is not None and _GENERATED in field.metadata:
+                    continue
+                raise UnknownColumnError(
+                    f"{kind.upper()} * needs the column '{name}' in the source, which has "
+                    f"{', '.join(found.name for found in self.source.fields.values())}. Name the columns instead, or "
+                    "use schema evolution.",
+                    error_class=_UNRESOLVED,
+                )
+            value = self.source.copy_of(name)
+            whole = Assignment(find_target(self.schema, border.quoted(field.name)), value, column.dataType)
+            if kind == "update" and self.evolves:
+                yield from _by_field(whole)
+            else:
+                self._check_nested(whole)
+                yield whole
+
+    def _check_nested(self, assignment: Assignment) -> None:
+        """Without evolution a struct has exactly the fields of its column: nothing is dropped or made up silently."""
+        if not self.evolves and not _has_same_fields(assignment.given, assignment.target.field.type):
+            raise RequestError(
+                f"The value for '{assignment.target.shown}' is {assignment.given.simpleString()}, and the column has "
+                f"other fields. All nested columns must match; schema evolution would add those that are missing.",
+                error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
+            )
+
+
+# --- evolution --------------------------------------------------------------------------------------------------------
+
+
+def _evolved(snapshot: Snapshot, request: MergeRequest, source: Source) -> Metadata:
+    if not request.schema_evolution:
+        return snapshot.metadata
+    wanted: dict[str, StructField] = {}
+    for clause in (*request.matched, *request.not_matched):
+        if isinstance(clause, DeleteClause):
+            continue
+        paths = [(name,) for name in source.fields] if clause.values is None else _paths(clause.values, request)
+        for path in paths:
+            column = source.get(path[0])
+            if column is not None:
+                field = _along(_protocol_field(column), path)
+                known = wanted.get(path[0].lower())
+                wanted[path[0].lower()] = field if known is None else _united(known, field)
+    incoming = StructType(tuple(wanted[name] for name in source.fields if name in wanted))
+    mode = column_mapping_mode(snapshot.protocol, snapshot.metadata)
+    return evolved_metadata(snapshot.metadata, incoming, column_mapping_mode=mode)
+
+
+def _paths(values: Sequence[tuple[str, Expression]], request: MergeRequest) -> Iterator[tuple[str, ...]]:
+    for name, _ in values:
+        parts = split_column_path(name)
+        has_alias = request.target_alias is not None and parts[0].lower() == request.target_alias.lower()
+        yield parts[1:] if has_alias and len(parts) > 1 else parts
+
+
+def _protocol_field(column: T.StructField) -> StructField:
+    return parse_schema(T.StructType([column]).json(), source="the schema of the source").fields[0]
+
+
+def _along(field: StructField, path: Sequence[str]) -> StructField:
+    """The field with nothing in it but what the path leads to."""
+    if len(path) == 1 or not isinstance(field.type, StructType):
+        return field
+    inner = field.type.get(path[1])
+    kept = () if inner is None else (_along(inner, path[1:]),)
+    return StructField(field.name, StructType(kept), field.nullable, field.metadata)
+
+
+def _united(one: StructField, other: StructField) -> StructField:
+    if not (isinstance(one.type, StructType) and isinstance(other.type, StructType)):
+        return one
+    fields = {field.name.lower(): field for field in one.type.fields}
+    for field in other.type.fields:
+        known = fields.get(field.name.lower())
+        fields[field.name.lower()] = field if known is None else _united(known, field)
+    return StructField(one.name, StructType(tuple(fields.values())), one.nullable, one.metadata)
+
+
+def _by_field(assignment: Assignment) -> Iterator[Assignment]:
+    """A struct of the source that lacks fields of the column is assigned field by field, so that those are kept."""
+    given, wanted = assignment.given, assignment.target.field.type
+    if _covers(given, wanted) or not (isinstance(given, T.StructType) and isinstance(wanted, StructType)):
+        yield assignment
+        return
+    for part in given.fields:
+        field = wanted.get(part.name)
+        if field is None:
+            raise UnknownColumnError(
+                f"'{assignment.target.shown}' has no field '{part.name}'.", error_class=_UNRESOLVED
+            )
+        target = Target((*assignment.target.path, field.name), field)
+        yield from _by_field(Assignment(target, assignment.value.getField(part.name), part.dataType))
+
+
+def _covers(given: T.DataType, wanted: DataType) -> bool:
+    if isinstance(given, T.StructType) and isinstance(wanted, StructType):
+        parts = {part.name.lower(): part.dataType for part in given.fields}
+        return all(
+            field.name.lower() in parts and _covers(parts[field.name.lower()], field.type) for field in wanted.fields
+        )
+    return True
+
+
+def _has_same_fields(given: T.DataType, wanted: DataType) -> bool:
+    if isinstance(given, T.StructType) and isinstance(wanted, StructType):
+        parts = {part.name.lower(): part.dataType for part in given.fields}
+        return set(parts) == {field.name.lower() for field in wanted.fields} and all(
+            _has_same_fields(parts[field.name.lower()], field.type) for field in wanted.fields
+        )
+    return True
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _value(value: Expression, target: Target) -> Column:
+    if isinstance(value, Column):
+        return value
+    if not value.strip():
+        raise RequestError(f"The value of '{target.shown}' is empty. For an empty string write \"''\".")
+    if value.strip().lower() == "default":
+        # SQL's word for what an INSERT would fill in; without a default that is null.
+        value = str(target.field.metadata.get(_DEFAULT, "NULL"))
+    with _reading(f"the value {value!r} of '{target.shown}'"):
+        return F.expr(value)
+
+
+def _refuse_overlaps(assignments: Sequence[Assignment], kind: Kind) -> None:
+    seen: dict[tuple[str, ...], str] = {}
+    for assignment in assignments:
+        path = assignment.target.path
+        for other, shown in seen.items():
+            shorter = min(len(path), len(other))
+            if path[:shorter] == other[:shorter]:
+                both = shown if path == other else f"{shown}, {assignment.target.shown}"
+                raise RequestError(
+                    f"There is a conflict among the SET columns: {kind.upper()} gives more than one value to {both}. "
+                    "Keep one of them.",
+                    error_class="DELTA_CONFLICT_SET_COLUMN"
+                    if kind == "update"
+                    else "DELTA_DUPLICATE_COLUMNS_ON_INSERT",
+                )
+        seen[path] = assignment.target.shown
+
+
+def _shown(condition: Expression) -> str:
+    if isinstance(condition, str):
+        return condition
+    found = _SHOWN.fullmatch(str(condition))
+    return found.group(1) if found else str(condition)
+
+
+def _plain(error: Exception) -> str:
+    """The message without the error class in front."""
+    return re.sub(r"^\[[\w.]+\] ", "", str(error))
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Ask the analyser, and say what it finds in the words of a merge."""
+    try:
+        with border.spark_errors(f"reading {what}"), border.asking_the_analyser():
+            yield
+    except UnknownColumnError as error:
+        if error.error_class.startswith("AMBIGUOUS"):
+            raise
+        raise UnknownColumnError(_plain(error), error_class=_UNRESOLVED) from error
+    except InvalidPredicateError as error:
+        if error.error_class.startswith("INVALID_NON_DETERMINISTIC"):
+            raise InvalidPredicateError(_plain(error), error_class=_NOT_DETERMINISTIC) from error
+        if error.error_class.startswith(_NOT_OF_ONE_ROW):
+            raise InvalidPredicateError(
+                f"{_plain(error)} Aggregate functions, window functions and generators are not supported here.",
+                error_class=_AGGREGATE,
+            ) from error
+        raise

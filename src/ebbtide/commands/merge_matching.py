@@ -1,0 +1,189 @@
+"""Which rows of the target does a MERGE change, and may it?
+
+Source and target are joined by ON, and for every row of the target it is decided which clause it falls to. What comes
+to the driver is, as for DELETE, one 64-bit word for each 64 rows of a file in which something changes, for each of the
+four things that can happen to a row. The same words tell whether a row of the target has found more than one row of
+the source: then there are more pairs than bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide import spark_border as border
+from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge_source import Source
+from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.scan import PositionedScan, ScanFile, scan_with_positions
+
+__all__ = ["ChangedFile", "Matches", "chosen_clause", "find_matches"]
+
+# The four things that can happen to a row of the target, and the columns of their words.
+_KINDS: Final = ("matched_updated", "matched_deleted", "missing_updated", "missing_deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file of the target and the rows of it that the merge changes; the four sets are disjoint.
+
+    `missing` rows are those that no row of the source matches.
+    """
+
+    file: ScanFile
+    matched_updated: RowIndexSet
+    matched_deleted: RowIndexSet
+    missing_updated: RowIndexSet
+    missing_deleted: RowIndexSet
+
+    @property
+    def deleted(self) -> RowIndexSet:
+        return self.matched_deleted | self.missing_deleted
+
+    @property
+    def changed(self) -> RowIndexSet:
+        return self.matched_updated | self.missing_updated | self.deleted
+
+
+@dataclass(slots=True)
+class Matches:
+    """`files` in which a row changes; `paired` are the paths of all files in which a row found a partner, if asked."""
+
+    files: list[ChangedFile] = field(default_factory=list)
+    paired: set[str] = field(default_factory=set)
+
+    def count(self, kind: str) -> int:
+        return sum(len(getattr(file, kind)) for file in self.files)
+
+
+def find_matches(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: Sequence[ScanFile],
+    merge: BoundMerge,
+    source: Source,
+    *,
+    allows_many: bool,
+    wants_paired: bool,
+) -> Matches:
+    """Join and decide. RequestError when a row has several partners, unless `allows_many`."""
+    matches = Matches()
+    for chunk in chunks_of(files):
+        scan = scan_with_positions(spark, snapshot, chunk)
+        few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
+        folded = _folded(_decided(scan, merge, source), merge, few=few, wants_paired=wants_paired)
+        with border.spark_errors(f"joining the source with {snapshot.store.url}"):
+            words = folded.toArrow()
+        if not allows_many and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
+            raise _several_partners(snapshot)
+        _collect(matches, scan, words)
+    return matches
+
+
+def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
+    """The number of the first clause whose condition holds; null when none does."""
+    chosen = F.lit(None).cast("int")
+    for number, clause in reversed(list(enumerate(clauses))):
+        # A condition that is null falls through to the next clause.
+        chosen = F.when(clause.condition, F.lit(number)).otherwise(chosen)
+    return chosen
+
+
+def _decided(scan: PositionedScan, merge: BoundMerge, source: Source) -> DataFrame:
+    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind."""
+    target = scan.frame.alias(merge.alias)
+    joined = target.join(source.side, merge.condition, "left" if merge.by_source else "inner")
+    by_match = joined.select(
+        F.col(f"{border.quoted(merge.alias)}.*"),
+        F.col(source.row_id).isNotNull().alias("__ebbtide_is_pair"),
+        _kind(merge.matched, 0).alias("__ebbtide_kind"),
+    )
+    # From here on there are only columns of the target, so the clauses for rows without a partner see no others.
+    is_pair = F.col("__ebbtide_is_pair")
+    kind = F.when(is_pair, F.col("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
+    return by_match.alias(merge.alias).select(
+        F.col(scan.file_column).alias("file"),
+        F.col(scan.row_column).alias("row"),
+        is_pair.alias("is_pair"),
+        kind.alias("kind"),
+    )
+
+
+def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
+    """`first` for an update, the next number for a delete, null when no clause holds."""
+    kind = F.lit(None).cast("int")
+    for clause in reversed(clauses):
+        number = first if clause.kind == "update" else first + 1
+        kind = F.when(clause.condition, F.lit(number)).otherwise(kind)
+    return kind
+
+
+def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: bool) -> DataFrame:
+    bits = decided.selectExpr(
+        "file", "shiftright(row, 6) AS block", "shiftleft(1L, CAST(row & 63 AS INT)) AS bit", "is_pair", "kind"
+    )
+    if few:
+        bits = bits.coalesce(1)
+    present = _kinds_of(merge)
+    words = [F.expr(f"bit_or(CASE WHEN kind = {place} THEN bit ELSE 0L END) AS {_KINDS[place]}") for place in present]
+    pairs = [
+        F.expr("count_if(is_pair) AS pairs"),
+        F.expr("CAST(bit_count(bit_or(CASE WHEN is_pair THEN bit ELSE 0L END)) AS LONG) AS partnered"),
+    ]
+    folded = bits.groupBy("file", "block").agg(*words, *pairs)
+    changed = " OR ".join(f"{_KINDS[place]} != 0" for place in present)
+    return folded.where("pairs > 0 OR " + changed if wants_paired else f"pairs > partnered OR {changed}")
+
+
+def _kinds_of(merge: BoundMerge) -> list[int]:
+    found = {0 if clause.kind == "update" else 1 for clause in merge.matched}
+    found |= {2 if clause.kind == "update" else 3 for clause in merge.by_source}
+    return sorted(found)
+
+
+def _collect(matches: Matches, scan: PositionedScan, words: pa.Table) -> None:
+    for number, part in _by_file(words):
+        file = scan.files[number]
+        if pc.any(pc.greater(part["pairs"], 0)).as_py():
+            matches.paired.add(file.spark_path)
+        sets = {kind: _row_set(part, kind) for kind in _KINDS}
+        if any(sets.values()):
+            matches.files.append(ChangedFile(file, **sets))
+
+
+def _by_file(words: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    if not words.num_rows:
+        return
+    ordered = words.sort_by("file").combine_chunks()
+    runs = pc.run_end_encode(ordered["file"].chunk(0), run_end_type=pa.int64())
+    start = 0
+    for number, stop in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield number, ordered.slice(start, stop - start)
+        start = stop
+
+
+def _row_set(part: pa.Table, kind: str) -> RowIndexSet:
+    if kind not in part.column_names:
+        return RowIndexSet()
+    found = part.filter(pc.not_equal(part[kind], 0)).combine_chunks()
+    if not found.num_rows:
+        return RowIndexSet()
+    return RowIndexSet.from_numbered_words(found["block"].chunk(0), found[kind].chunk(0))
+
+
+def _several_partners(snapshot: Snapshot) -> RequestError:
+    return RequestError(
+        f"A row of the table at {snapshot.store.url} matches more than one row of the source by the ON condition, so "
+        "it is not clear which of them should change it. Nothing was changed. Make the source unique on the columns "
+        "of ON, for example with dropDuplicates, or by an aggregation.",
+        error_class="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+    )

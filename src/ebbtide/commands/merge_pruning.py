@@ -1,0 +1,217 @@
+"""Which files of the target can hold a row that the source matches?
+
+Two things rule files out, by partition values and statistics. Parts of ON that speak of the target alone say so
+directly. Parts of the form `t.key = s.key` say that a matching row's key lies between the smallest and the largest key
+of the source, so these are asked for once, together with the number of rows. When WHEN NOT MATCHED BY SOURCE is among
+the clauses every row of the target matters, and nothing is ruled out.
+
+Only SQL text is taken apart; a Column counts where its text is proven to mean the same (`scan.conditions`). Which side
+a part speaks of is the analyser's answer, never a guess from its spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.merge_clauses import BoundMerge
+from ebbtide.commands.merge_source import Source, estimated_bytes, is_small
+from ebbtide.log import Snapshot
+from ebbtide.pruning import partition_only_conjuncts, split_conjuncts
+from ebbtide.pruning.lexer import Token, tokenize
+from ebbtide.scan.conditions import empty_frame, prune_snapshot
+from ebbtide.transaction import ReadPredicate
+
+__all__ = ["Candidates", "KeyRange", "candidates", "key_ranges", "measured"]
+
+_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_LONGEST_KEY: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """A column of the target that must equal an expression of the source."""
+
+    column: str
+    key: Column
+    type: T.DataType
+
+    def condition(self, low: str | None, high: str | None) -> str | None:
+        """What holds for a matching row, as SQL; None when that cannot be said."""
+        if low is None or high is None:
+            # No key of the source is anything but null, and null equals nothing.
+            return "false"
+        bounds = [self._literal(low), self._literal(high)]
+        if None in bounds:
+            return None
+        return f"({self.column} >= {bounds[0]} AND {self.column} <= {bounds[1]})"
+
+    def _literal(self, text: str) -> str | None:
+        if isinstance(self.type, T.DateType):
+            return f"DATE'{text}'" if _DATE.fullmatch(text) else None
+        if isinstance(self.type, _NUMBERS):
+            return text
+        if len(text) > _LONGEST_KEY or "\\" in text or "'" in text:
+            return None
+        return f"'{text}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """How to find the files of a snapshot that a merge must look at."""
+
+    # SQL over the target that holds for every row which can match; None: any row can.
+    condition: str | None
+    # The part of it that does not depend on the source, for the judgement of concurrent writers.
+    own_condition: str | None
+    alias: str
+    reads_everything: bool
+
+    def files(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
+        if self.reads_everything or self.condition is None:
+            return snapshot.files
+        return prune_snapshot(spark, snapshot, self.condition, alias=self.alias).files
+
+    def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
+        if self.own_condition is None:
+            return ReadPredicate()
+        columns = snapshot.metadata.partition_columns
+        parts = partition_only_conjuncts(self.own_condition, snapshot.schema, columns, alias=self.alias)
+        return ReadPredicate(
+            partition_condition=" AND ".join(f"({part})" for part in parts) or None,
+            alias=self.alias,
+            case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+            session_timezone=spark.conf.get("spark.sql.session.timeZone"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scopes:
+    """The two sides, asked by the analyser whether a text speaks of them."""
+
+    target: DataFrame
+    source: DataFrame
+
+    @classmethod
+    def of(cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> _Scopes:
+        return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows)
+
+    def of_target(self, text: str) -> T.DataType | None:
+        """The type of an expression that resolves against the target and not against the source."""
+        return None if _type_in(self.source, text) is not None else _type_in(self.target, text)
+
+    def of_source(self, text: str) -> T.DataType | None:
+        return None if _type_in(self.target, text) is not None else _type_in(self.source, text)
+
+
+def key_ranges(spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> list[KeyRange]:
+    """The equalities of ON between a column of the target and the source."""
+    if merge.text is None or merge.by_source:
+        return []
+    scopes = _Scopes.of(spark, snapshot, merge, source)
+    found = []
+    for part in split_conjuncts(merge.text):
+        sides = _equal_sides(part)
+        for one, other in (sides, sides[::-1]) if sides else ():
+            wanted = scopes.of_target(one) if _is_column(one) else None
+            given = None if wanted is None else scopes.of_source(other)
+            if wanted is not None and wanted == given and _has_plain_order(wanted):
+                found.append(KeyRange(one, F.expr(other), wanted))
+                break
+    return found
+
+
+def measured(source: Source, ranges: Sequence[KeyRange]) -> tuple[int, bool, list[str]]:
+    """One look at the source: its number of rows, whether it is small, and what its keys say of matching rows."""
+    bounds = []
+    for place, item in enumerate(ranges):
+        bounds += [
+            F.min(item.key).cast("string").alias(f"low{place}"),
+            F.max(item.key).cast("string").alias(f"high{place}"),
+        ]
+    with border.spark_errors("counting the rows of the source"):
+        [row] = source.rows.agg(
+            F.count(F.lit(1)).alias("rows"), estimated_bytes(source).alias("bytes"), *bounds
+        ).collect()
+    answer: dict[str, Any] = row.asDict()
+    said = [item.condition(answer[f"low{place}"], answer[f"high{place}"]) for place, item in enumerate(ranges)]
+    return answer["rows"], is_small(answer["bytes"]), [text for text in said if text is not None]
+
+
+def candidates(
+    spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source, key_conditions: Sequence[str]
+) -> Candidates:
+    if merge.by_source:
+        return Candidates(None, None, merge.alias, reads_everything=True)
+    scopes = _Scopes.of(spark, snapshot, merge, source)
+    own = _target_parts(merge.text, scopes)
+    if not merge.not_matched:
+        by_clause = [_target_parts(clause.text, scopes) for clause in merge.matched]
+        if all(by_clause):
+            own.append(" OR ".join(f"({_all_of(parts)})" for parts in by_clause))
+    return Candidates(
+        condition=_all_of([*own, *key_conditions]),
+        own_condition=_all_of(own),
+        alias=merge.alias,
+        reads_everything=False,
+    )
+
+
+def _target_parts(text: str | None, scopes: _Scopes) -> list[str]:
+    if text is None:
+        return []
+    return [part for part in split_conjuncts(text) if isinstance(scopes.of_target(part), T.BooleanType)]
+
+
+def _all_of(parts: Sequence[str]) -> str | None:
+    return " AND ".join(f"({part})" for part in parts) or None
+
+
+def _type_in(frame: DataFrame, text: str) -> T.DataType | None:
+    try:
+        with border.asking_the_analyser():
+            return frame.select(F.expr(text).alias("value")).schema["value"].dataType
+    except PySparkException:
+        return None
+
+
+def _has_plain_order(data_type: T.DataType) -> bool:
+    """Whether the driver orders values as Spark does. A collation has an order of its own."""
+    return isinstance(data_type, (*_NUMBERS, T.DateType)) or data_type.simpleString() == "string"
+
+
+def _equal_sides(part: str) -> tuple[str, str] | None:
+    """Both sides of `a = b`, where that is all the part says."""
+    tokens = tokenize(part)
+    if tokens is None:
+        return None
+    depth, at = 0, []
+    for place, token in enumerate(tokens):
+        if token.kind == "operator":
+            depth += (token.text in "([") - (token.text in ")]")
+            if depth == 0 and token.text in {"=", "==", "<=>", "<", ">", "<=", ">=", "<>", "!="}:
+                at.append(place)
+        elif token.kind == "word" and token.text in {"and", "or", "not", "between", "in", "like", "is", "case"}:
+            return None
+    if len(at) != 1 or tokens[at[0]].text not in {"=", "=="}:
+        return None
+    sign = tokens[at[0]]
+    return part[: sign.start].strip(), part[sign.end :].strip()
+
+
+def _is_column(text: str) -> bool:
+    tokens: Sequence[Token] = tokenize(text) or ()
+    return bool(tokens) and all(
+        token.kind in {"word", "quoted_name"} if place % 2 == 0 else token.text == "."
+        for place, token in enumerate(tokens)
+    )

@@ -1,0 +1,179 @@
+"""What does a MERGE tell its caller?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["MergeMetrics", "MergeResult"]
+
+# What DESCRIBE HISTORY shows of a MERGE.
+_HISTORY_METRICS = (
+    "numSourceRows",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numTargetRowsMatchedUpdated",
+    "numTargetRowsNotMatchedBySourceUpdated",
+    "numTargetRowsDeleted",
+    "numTargetRowsMatchedDeleted",
+    "numTargetRowsNotMatchedBySourceDeleted",
+    "numTargetRowsCopied",
+    "numTargetBytesAdded",
+    "numTargetBytesRemoved",
+    "numOutputRows",
+    "numTargetFilesAdded",
+    "numTargetFilesRemoved",
+    "numTargetChangeFilesAdded",
+    "executionTimeMs",
+    "materializeSourceTimeMs",
+    "scanTimeMs",
+    "rewriteTimeMs",
+    "numTargetDeletionVectorsAdded",
+    "numTargetDeletionVectorsRemoved",
+    "numTargetDeletionVectorsUpdated",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMetrics:
+    """The counters of one MERGE, under the names Delta users know.
+
+    With deletion vectors, files that stay are not counted as removed and no row is copied.
+    """
+
+    num_source_rows: int = 0
+    num_source_rows_in_second_scan: int = 0
+    operation_num_source_rows: int = 0
+    num_target_rows_copied: int = 0
+    num_target_rows_inserted: int = 0
+    num_target_rows_matched_updated: int = 0
+    num_target_rows_not_matched_by_source_updated: int = 0
+    num_target_rows_matched_deleted: int = 0
+    num_target_rows_not_matched_by_source_deleted: int = 0
+    num_target_files_before_skipping: int = 0
+    num_target_files_after_skipping: int = 0
+    num_target_files_removed: int = 0
+    num_target_files_added: int = 0
+    num_target_change_files_added: int = 0
+    num_target_change_file_bytes: int = 0
+    num_target_bytes_before_skipping: int = 0
+    num_target_bytes_after_skipping: int = 0
+    num_target_bytes_removed: int = 0
+    num_target_bytes_added: int = 0
+    num_target_partitions_after_skipping: int = 0
+    num_target_partitions_removed_from: int = 0
+    num_target_partitions_added_to: int = 0
+    execution_time_ms: int = 0
+    materialize_source_time_ms: int = 0
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+    num_target_deletion_vectors_added: int = 0
+    num_target_deletion_vectors_removed: int = 0
+    num_target_deletion_vectors_updated: int = 0
+
+    @property
+    def num_target_rows_updated(self) -> int:
+        return self.num_target_rows_matched_updated + self.num_target_rows_not_matched_by_source_updated
+
+    @property
+    def num_target_rows_deleted(self) -> int:
+        return self.num_target_rows_matched_deleted + self.num_target_rows_not_matched_by_source_deleted
+
+    @property
+    def num_affected_rows(self) -> int:
+        return self.num_target_rows_updated + self.num_target_rows_deleted + self.num_target_rows_inserted
+
+    @property
+    def named(self) -> dict[str, int]:
+        """All of them, in the reference's spelling."""
+        named = {_camel(name): getattr(self, name) for name in self.__dataclass_fields__}
+        named["numTargetRowsUpdated"] = self.num_target_rows_updated
+        named["numTargetRowsDeleted"] = self.num_target_rows_deleted
+        return named
+
+    @property
+    def operation_metrics(self) -> dict[str, int]:
+        """What the commit records. An updated vector counts as one added and one removed as well."""
+        named = self.named
+        named["numSourceRows"] = self.operation_num_source_rows
+        named["numOutputRows"] = (
+            self.num_target_rows_inserted + self.num_target_rows_updated + self.num_target_rows_copied
+        )
+        named["numTargetDeletionVectorsAdded"] += self.num_target_deletion_vectors_updated
+        named["numTargetDeletionVectorsRemoved"] += self.num_target_deletion_vectors_updated
+        return {name: named[name] for name in _HISTORY_METRICS}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeResult:
+    """What a MERGE did. `version` is the version it made; None: no row was to be changed, nothing was committed."""
+
+    version: int | None
+    metrics: MergeMetrics
+    table_url: str
+
+    @property
+    def num_affected_rows(self) -> int:
+        return self.metrics.num_affected_rows
+
+    @property
+    def num_updated_rows(self) -> int:
+        return self.metrics.num_target_rows_updated
+
+    @property
+    def num_deleted_rows(self) -> int:
+        return self.metrics.num_target_rows_deleted
+
+    @property
+    def num_inserted_rows(self) -> int:
+        return self.metrics.num_target_rows_inserted
+
+    @property
+    def operation_metrics(self) -> Mapping[str, int]:
+        return self.metrics.operation_metrics
+
+    def __repr__(self) -> str:
+        if self.version is None:
+            return f"<MergeResult: nothing to change in {self.table_url}, no new version>"
+        return f"<MergeResult version {self.version}: {'; '.join(self._sentences())}>"
+
+    def _repr_html_(self) -> str:
+        title = "nothing to change" if self.version is None else f"version {self.version}"
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
+            for name, value in self.operation_metrics.items()
+        )
+        return (
+            f"<b>MERGE</b> {escape(self.table_url)}: {title}"
+            f"<br>{escape('; '.join(self._sentences()))}<table>{rows}</table>"
+        )
+
+    def _sentences(self) -> list[str]:
+        metrics = self.metrics
+        told = [
+            f"{_count(number, 'row')} {done}"
+            for number, done in (
+                (self.num_updated_rows, "updated"),
+                (self.num_deleted_rows, "deleted"),
+                (self.num_inserted_rows, "inserted"),
+            )
+            if number
+        ]
+        vectors = metrics.num_target_deletion_vectors_added + metrics.num_target_deletion_vectors_updated
+        if vectors:
+            told.append(f"{_count(vectors, 'file')} marked, not rewritten")
+        if metrics.num_target_files_removed:
+            told.append(f"{_count(metrics.num_target_files_removed, 'file')} removed")
+        if metrics.num_target_files_added:
+            told.append(f"{_count(metrics.num_target_files_added, 'file')} written")
+        return told or ["no row changed"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

@@ -1,0 +1,102 @@
+"""How is the source of a MERGE read?
+
+Once. It is computed, kept by Spark (in memory, and on its disks when that is short), and read from there as often as
+the merge needs it: a source that is random, or that reads the target, says the same each time. What is kept goes away
+when nobody refers to it any more.
+
+Every row gets a number, by which rows that found no partner are told apart from equal ones that did. For `UPDATE SET *`
+the columns are there a second time under names of our own: the user's names may mean columns of the target, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.merge_request import MergeRequest
+from ebbtide.errors import UnknownColumnError
+
+__all__ = ["Source", "estimated_bytes", "is_small", "open_source"]
+
+# A source of no more bytes than this is sent to every task instead of shuffling the target to it.
+_BROADCAST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`rows` has the user's columns under the user's names and `row_id`."""
+
+    rows: DataFrame
+    row_id: str
+    fields: Mapping[str, T.StructField]
+    ambiguous: frozenset[str]
+    is_small: bool = False
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, with a second name for each column (`copy_of`)."""
+        copies = [border.column(field.name).alias(self._copy(name)) for name, field in self.fields.items()]
+        return self.rows.select("*", *copies)
+
+    @property
+    def side(self) -> DataFrame:
+        """The frame as one side of a join."""
+        return F.broadcast(self.frame) if self.is_small else self.frame
+
+    def copy_of(self, name: str) -> Column:
+        """The column of this name, where the user's name could mean the target's as well."""
+        return F.col(self._copy(name.lower()))
+
+    def get(self, name: str) -> T.StructField | None:
+        """The column of that name, whatever its case; None when there is none."""
+        if name.lower() in self.ambiguous:
+            raise UnknownColumnError(
+                f"The source has more than one column '{name}'.", error_class="AMBIGUOUS_REFERENCE"
+            )
+        return self.fields.get(name.lower())
+
+    def pinned(self) -> Source:
+        """The same source, computed."""
+        with border.spark_errors("reading the source of the merge"):
+            return replace(self, rows=self.rows.localCheckpoint())
+
+    def _copy(self, lowered: str) -> str:
+        return f"{self.row_id}_{list(self.fields).index(lowered)}"
+
+
+def open_source(request: MergeRequest) -> Source:
+    """The source as it was given: nothing is computed yet."""
+    named = request.source if request.source_alias is None else request.source.alias(request.source_alias)
+    with border.spark_errors("reading the source of the merge"):
+        fields = named.schema.fields
+    times = Counter(field.name.lower() for field in fields)
+    row_id = border.name_not_in([field.name for field in fields], "__ebbtide_source_row")
+    return Source(
+        rows=named.select("*", F.monotonically_increasing_id().alias(row_id)),
+        row_id=row_id,
+        fields={field.name.lower(): field for field in fields if times[field.name.lower()] == 1},
+        ambiguous=frozenset(name for name, count in times.items() if count > 1),
+    )
+
+
+def estimated_bytes(source: Source) -> Column:
+    """An aggregate: about how many bytes the rows have, null where that is unknown."""
+    total = F.count(F.lit(1)) * 64
+    for field in source.fields.values():
+        if isinstance(field.dataType, T.StringType | T.BinaryType):
+            total = total + F.coalesce(F.sum(F.octet_length(border.column(field.name))), F.lit(0))
+        elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
+            total = total + F.count(F.lit(1)) * 16
+        else:
+            return F.lit(None).cast("long")
+    return total
+
+
+def is_small(num_bytes: int | None) -> bool:
+    return num_bytes is not None and num_bytes <= _BROADCAST_BYTES

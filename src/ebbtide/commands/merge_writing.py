@@ -1,0 +1,295 @@
+"""Which rows does a MERGE write?
+
+    updated rows    of matched rows, found again by their positions and joined with the source once more; rows without
+                    a partner need no join
+    inserted rows   rows of the source without a partner
+    copied rows     the unchanged rows of rewritten files, where the table has no deletion vectors
+    changes         with a change data feed: rows as they were and as they are, rows deleted, rows inserted
+
+All of it is one write. A value is computed only for the rows of its own clause, and once: a division by zero in another
+clause fails nothing, and a random value is the same in data and change data. A row that was found to be updated and
+now falls to no clause fails the merge: a condition that depends on the time of day could lose it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide import spark_border as border
+from ebbtide.commands.assignments import Assignment, assigned_column
+from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge_matching import ChangedFile, chosen_clause
+from ebbtide.commands.merge_source import Source
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.errors import InternalError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.schema import StructField
+from ebbtide.scan import RowIdColumns, ScanFile, scan_files
+from ebbtide.write import WriteTarget, WrittenFiles, completed, enforced, generated_columns, stored, write_files
+from ebbtide.write.abandoned import discard
+from ebbtide.write.columns import spark_type
+
+__all__ = ["MergeWriter", "RewrittenFile"]
+
+_CLAUSE: Final = "__ebbtide_clause"
+_OLD_ROW: Final = "__ebbtide_old_row"
+_CHANGE_TYPE: Final = "__ebbtide_change_type"
+_IS_INSERTED: Final = "__ebbtide_is_inserted"
+
+RewrittenFile = tuple[ScanFile, RowIndexSet]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeWriter:
+    """What a merge writes to one snapshot. `told` says whether change data is written."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    merge: BoundMerge
+    source: Source
+    told: bool
+
+    @property
+    def target(self) -> WriteTarget:
+        """The table, with the columns that the merge adds."""
+        return replace(WriteTarget.of(self.snapshot), schema=self.merge.schema)
+
+    @property
+    def ids(self) -> RowIdColumns | None:
+        return RowIdColumns.of(self.snapshot)
+
+    def write(
+        self, changed: Sequence[ChangedFile], rewritten: Sequence[RewrittenFile], candidates: Sequence[ScanFile]
+    ) -> tuple[WrittenFiles | None, int]:
+        """The files written, None when no row could be; and how many rows were inserted.
+
+        `changed` are the files with changed rows, `rewritten` those whose other rows are copied, and `candidates` those
+        in which a row of the source can have a partner.
+        """
+        fresh = self._fresh_rows(changed, candidates)
+        kept = [replace(file, marks=_both_marks(file, rows)) for file, rows in rewritten]
+        frames = [*fresh, *([self._copied(kept)] if kept else [])]
+        if self.told:
+            deleted = [(item.file, item.deleted) for item in changed]
+            frames += [self._deleted(_only(deleted))] if any(rows for _, rows in deleted) else []
+        if not frames:
+            return None, 0
+        # Counted at the very end of the query: where a shuffle turns out to be empty, Spark drops what is below it,
+        # counters included.
+        is_new = F.col(_IS_INSERTED) & (F.col(_CHANGE_TYPE).isNull() if self.told else F.lit(True))
+        rows, counting = border.observed(self._united(frames), {"inserted": F.count_if(is_new)})
+        written = write_files(
+            self.spark,
+            rows,
+            self.target,
+            change_type_column=_CHANGE_TYPE if self.told else None,
+            extra_columns=self.ids.in_files if self.ids else None,
+        )
+        try:
+            return written, int(border.reported(counting)["inserted"])
+        except InternalError:
+            discard(self.snapshot.store, [written])
+            raise
+
+    def _united(self, frames: Sequence[DataFrame]) -> DataFrame:
+        ids = self.ids.names if self.ids else ()
+        names = [*self.merge.schema.names, *ids, *([_CHANGE_TYPE] if self.told else []), _IS_INSERTED]
+        return reduce(DataFrame.unionAll, [frame.select(*map(border.column, names)) for frame in frames])
+
+    def _fresh_rows(self, changed: Sequence[ChangedFile], candidates: Sequence[ScanFile]) -> list[DataFrame]:
+        """Updated and inserted rows, in as few files as they need."""
+        frames = [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in self._updated(changed)]
+        if self.merge.not_matched:
+            inserted = self._inserted(candidates).withColumn(_IS_INSERTED, F.lit(True))
+            frames.append(_as_inserts(inserted) if self.told else inserted)
+        if not frames:
+            return []
+        columns = [border.column(field.name) for field in self.target.partition_fields]
+        rows = self._united(frames)
+        return [rows.repartition(*columns) if columns else rows.hint("rebalance")]
+
+    # --- updated ------------------------------------------------------------------------------------------------------
+
+    def _updated(self, changed: Sequence[ChangedFile]) -> Iterator[DataFrame]:
+        merge = self.merge
+        matched = _only([(item.file, item.matched_updated) for item in changed])
+        missing = _only([(item.file, item.missing_updated) for item in changed])
+        if matched:
+            # The target's rows are all kept, so that one which lost its partner is noticed.
+            joined = self._scanned(matched).join(self.source.side, merge.condition, "left")
+            has_partner = F.col(self.source.row_id).isNotNull()
+            yield self._new_rows(joined, merge.matched, F.when(has_partner, chosen_clause(merge.matched)))
+        if missing:
+            yield self._new_rows(self._scanned(missing), merge.by_source, chosen_clause(merge.by_source))
+
+    def _new_rows(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
+        """The target's rows in `scope` with the values of the clause that each falls to."""
+        updates = {number: clause for number, clause in enumerate(clauses) if clause.kind == "update"}
+        decided = scope.select("*", chosen.alias(_CLAUSE)).where(_is_one_of(updates))
+        valued = decided.select("*", *(column for n, clause in updates.items() for column in _values(n, clause)))
+        old = {field.name: self._old_value(field) for field in self.merge.schema.fields}
+        columns = [
+            self._new_value(field, old[field.name], updates).alias(field.name) for field in self.merge.schema.fields
+        ]
+        kept = [F.col(_CLAUSE)]
+        if self.ids:
+            kept += [self._target_column(name).alias(name) for name in self.ids.names]
+        if self.told:
+            kept.append(F.struct(*(value.alias(name) for name, value in old.items())).alias(_OLD_ROW))
+        rows = self._with_generated(valued.select(*columns, *kept), updates)
+        if self.ids:
+            rows = self.ids.of_updated_rows(rows)
+        rows = enforced(rows.drop(_CLAUSE), self.target)
+        return _as_updates(rows, self.merge.schema.names) if self.told else rows
+
+    def _new_value(self, field: StructField, old: Column, updates: Mapping[int, BoundClause]) -> Column:
+        value = old
+        for number, clause in updates.items():
+            given = _stored_values(number, clause, field, self.merge.policy)
+            if given:
+                value = F.when(F.col(_CLAUSE) == number, assigned_column(field, old, given)).otherwise(value)
+        return value
+
+    def _with_generated(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
+        """Generated columns follow the columns they are made of, except where a clause gives them a value itself."""
+        names = list(generated_columns(self.target))
+        if not names:
+            return rows
+        given = {name: f"{_CLAUSE}_{place}" for place, name in enumerate(names)}
+        kept = rows.select("*", *(border.column(name).alias(copy) for name, copy in given.items()))
+        others = {name.lower() for name in self.merge.schema.names} - {name.lower() for name in names}
+        computed = completed(kept, self.target, given=others)
+        for name, copy in given.items():
+            says = [number for number, clause in updates.items() if name.lower() in clause.columns]
+            if says:
+                chosen = F.when(F.col(_CLAUSE).isin(says), F.col(copy)).otherwise(border.column(name))
+                computed = computed.withColumn(name, chosen)
+        return computed.drop(*given.values())
+
+    # --- inserted -----------------------------------------------------------------------------------------------------
+
+    def _inserted(self, candidates: Sequence[ScanFile]) -> DataFrame:
+        clauses = self.merge.not_matched
+        without = self._without_partner(candidates).select("*", chosen_clause(clauses).alias(_CLAUSE))
+        rows = [self._new_row(without, number, clause) for number, clause in enumerate(clauses)]
+        return reduce(DataFrame.unionAll, rows)
+
+    def _without_partner(self, candidates: Sequence[ScanFile]) -> DataFrame:
+        source = self.source
+        if not candidates:
+            return source.frame
+        partner = border.name_not_in([source.row_id], "__ebbtide_partner")
+        # Joined this way round the target is never shuffled for a small source.
+        target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
+        paired = target.join(source.side, self.merge.condition).select(F.col(source.row_id).alias(partner)).distinct()
+        side = F.broadcast(paired) if source.is_small else paired
+        return source.frame.join(side, F.col(source.row_id) == F.col(partner), "left_anti")
+
+    def _new_row(self, scope: DataFrame, number: int, clause: BoundClause) -> DataFrame:
+        valued = scope.where(F.col(_CLAUSE) == number).select("*", *_values(number, clause))
+        fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
+        values = [_stored_values(number, clause, field, self.merge.policy)[()].alias(field.name) for field in fields]
+        extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
+        rows = completed(valued.select(*values, *extra), self.target, given=clause.columns)
+        return enforced(rows, self.target)
+
+    # --- what was there -----------------------------------------------------------------------------------------------
+
+    def _scanned(self, files: Sequence[ScanFile]) -> DataFrame:
+        return scan_files(self.spark, self.snapshot, files, row_ids=self.ids).alias(self.merge.alias)
+
+    def _copied(self, files: Sequence[ScanFile]) -> DataFrame:
+        rows = self._as_they_were(files)
+        return rows.withColumn(_CHANGE_TYPE, F.lit(None).cast("string")) if self.told else rows
+
+    def _deleted(self, files: Sequence[ScanFile]) -> DataFrame:
+        return self._as_they_were(files).withColumn(_CHANGE_TYPE, F.lit("delete"))
+
+    def _as_they_were(self, files: Sequence[ScanFile]) -> DataFrame:
+        columns = [self._old_value(field).alias(field.name) for field in self.merge.schema.fields]
+        ids = [self._target_column(name).alias(name) for name in self.ids.names] if self.ids else []
+        return self._scanned(files).select(*columns, *ids, F.lit(False).alias(_IS_INSERTED))
+
+    def _old_value(self, field: StructField) -> Column:
+        """The column as the table has it now, in the type it will have; null where the merge adds it."""
+        present = self.snapshot.schema.get(field.name)
+        if present is None:
+            return F.lit(None).cast(spark_type(field.type))
+        return stored(self._target_column(field.name), spark_type(present.type), field)
+
+    def _target_column(self, name: str) -> Column:
+        return F.col(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(number: int, clause: BoundClause) -> Iterator[Column]:
+    """The clause's values, computed for its own rows only."""
+    for place, assignment in enumerate(clause.assignments):
+        yield F.when(F.col(_CLAUSE) == number, assignment.value).alias(_value_name(number, place))
+
+
+def _value_name(number: int, place: int) -> str:
+    return f"{_CLAUSE}_{number}_value_{place}"
+
+
+def _stored_values(number: int, clause: BoundClause, field: StructField, policy: str) -> dict[tuple[str, ...], Column]:
+    """What the clause gives to the column, by the path inside it; () is the column itself."""
+    found = {}
+    for place, assignment in enumerate(clause.assignments):
+        first, *inner = assignment.target.path
+        if first == field.name:
+            found[tuple(inner)] = _stored(F.col(_value_name(number, place)), assignment, policy)
+    return found
+
+
+def _stored(value: Column, assignment: Assignment, policy: str) -> Column:
+    return stored(value, assignment.given, assignment.target.field, policy=policy)
+
+
+def _is_one_of(updates: Mapping[int, BoundClause]) -> Column:
+    lost = border.failure(
+        "DELTA_NUM_RECORDS_MISMATCH",
+        F.lit(
+            "A condition of the merge held when the rows to change were looked for and does not hold any more, so "
+            "nothing was changed. Compute what depends on the time in the source."
+        ),
+    )
+    return F.when(F.col(_CLAUSE).isin(list(updates)), F.lit(True)).otherwise(lost)
+
+
+# --- change data ------------------------------------------------------------------------------------------------------
+
+
+def _as_updates(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Each row as data, and before and after as change data."""
+    kinds = F.array(F.lit("update_preimage"), F.lit("update_postimage"), F.lit(None).cast("string"))
+    told = rows.select("*", F.explode(kinds).alias(_CHANGE_TYPE))
+    is_before = F.col(_CHANGE_TYPE).eqNullSafe(F.lit("update_preimage"))
+    shown = [
+        F.when(is_before, F.col(_OLD_ROW).getField(name)).otherwise(border.column(name)).alias(name) for name in columns
+    ]
+    others = [border.column(name) for name in told.columns if name not in columns and name != _OLD_ROW]
+    return told.select(*shown, *others)
+
+
+def _as_inserts(rows: DataFrame) -> DataFrame:
+    kinds = F.array(F.lit("insert"), F.lit(None).cast("string"))
+    return rows.select("*", F.explode(kinds).alias(_CHANGE_TYPE))
+
+
+def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:
+    """The files, showing nothing but these rows."""
+    return [replace(file, marks=rows, keeps_marked=True) for file, rows in files if rows]
+
+
+def _both_marks(file: ScanFile, rows: RowIndexSet) -> RowIndexSet | None:
+    united = rows if file.marks is None else file.marks | rows
+    return united or None

@@ -1,0 +1,252 @@
+"""How is a table changed by a source, and how does that follow a concurrent writer?
+
+    insert only     rows of the source without a partner are written; nothing else is touched
+    otherwise       first the rows to change are found (`merge_matching`), then everything new is written in one go
+                    (`merge_writing`). With deletion vectors the changed rows are marked in their files and nothing else
+                    is written; without, the files are replaced.
+
+When another writer won the race and left the files that we looked at as they were, and brought none that we would have
+looked at, what was written stands. Otherwise the merge is done anew, with the same source, on what the winner left, and
+the files of the first attempt are deleted. The result is that of a merge which started after the winner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ebbtide import spark_border as border
+from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms, partition_count
+from ebbtide.commands.delete import assert_removable
+from ebbtide.commands.merge_clauses import BoundMerge, bind_merge
+from ebbtide.commands.merge_matching import ChangedFile, Matches, find_matches
+from ebbtide.commands.merge_pruning import Candidates
+from ebbtide.commands.merge_request import MergeRequest
+from ebbtide.commands.merge_results import MergeMetrics
+from ebbtide.commands.merge_source import Source
+from ebbtide.commands.merge_writing import MergeWriter, RewrittenFile
+from ebbtide.commands.row_counts import with_row_counts
+from ebbtide.commands.row_deletion import vector_mode
+from ebbtide.commands.touched_files import (
+    TouchedFileWithDV,
+    find_files_with_matching_rows,
+    process_unmodified_data,
+    store_matched_rows,
+)
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.errors import InternalError
+from ebbtide.log import Snapshot, add_files
+from ebbtide.protocol.actions import Action, AddFile
+from ebbtide.protocol.paths import canonical_path
+from ebbtide.protocol.statistics import only_num_records
+from ebbtide.scan import RowIdColumns, ScanFile, resolve_files
+from ebbtide.transaction import Lost
+from ebbtide.transaction.table_changes import property_changes
+from ebbtide.write import WrittenFiles
+from ebbtide.write.abandoned import discard
+
+__all__ = ["RowMerge"]
+
+
+@dataclass(slots=True)
+class RowMerge:
+    """The work of one merge on one snapshot; `follow` moves it to a newer one."""
+
+    spark: SparkSession
+    request: MergeRequest
+    merge: BoundMerge
+    source: Source
+    source_rows: int
+    candidates: Candidates
+    snapshot: Snapshot
+    files: pa.Table
+    matches: Matches = field(default_factory=Matches)
+    marked: tuple[TouchedFileWithDV, ...] = ()
+    replaced: tuple[AddFile, ...] = ()
+    written: WrittenFiles | None = None
+    inserted: int = 0
+    keeps_row_ids: bool = True
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+
+    @property
+    def uses_vectors(self) -> bool:
+        return vector_mode(self.snapshot, self.request.options.deletion_vectors) != "off"
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+
+    def actions(self) -> tuple[Action, ...]:
+        now = now_ms()
+        actions: list[Action] = []
+        if self.merge.metadata is not self.snapshot.metadata and self.merge.metadata != self.snapshot.metadata:
+            actions += [*property_changes(self.snapshot.protocol, self.merge.metadata), self.merge.metadata]
+        if self.written is not None:
+            actions += [*self.written.adds, *self.written.changes]
+        actions += process_unmodified_data(self.marked, timestamp_ms=now).actions
+        actions += [replace(add.remove(now), stats=only_num_records(add.stats)) for add in self.replaced]
+        return tuple(actions)
+
+    def metrics(self) -> MergeMetrics:
+        marks = process_unmodified_data(self.marked, timestamp_ms=0)
+        gone = [file.file_log_entry for file in self.marked if file.is_fully_replaced()]
+        removed = [*self.replaced, *gone]
+        adds = () if self.written is None else self.written.adds
+        changes = () if self.written is None else self.written.changes
+        looked_at = list(add_files(self.files))
+        copied = 0 if self.written is None or not self.replaced else self.written.num_rows - self._fresh
+        return MergeMetrics(
+            num_source_rows=self.source_rows,
+            num_source_rows_in_second_scan=self.source_rows if self.written is not None else 0,
+            operation_num_source_rows=self.source_rows,
+            num_target_rows_copied=copied,
+            num_target_rows_inserted=self.inserted,
+            num_target_rows_matched_updated=self.matches.count("matched_updated"),
+            num_target_rows_not_matched_by_source_updated=self.matches.count("missing_updated"),
+            num_target_rows_matched_deleted=self.matches.count("matched_deleted"),
+            num_target_rows_not_matched_by_source_deleted=self.matches.count("missing_deleted"),
+            num_target_files_before_skipping=self.snapshot.num_files,
+            num_target_files_after_skipping=len(looked_at),
+            num_target_files_removed=len(removed),
+            num_target_files_added=len(adds),
+            num_target_change_files_added=len(changes),
+            num_target_change_file_bytes=sum(change.size for change in changes),
+            num_target_bytes_before_skipping=self.snapshot.size_in_bytes,
+            num_target_bytes_after_skipping=sum(add.size for add in looked_at),
+            num_target_bytes_removed=sum(add.size for add in removed),
+            num_target_bytes_added=sum(add.size for add in adds),
+            num_target_partitions_after_skipping=partition_count(self.snapshot, looked_at),
+            num_target_partitions_removed_from=partition_count(self.snapshot, removed),
+            num_target_partitions_added_to=partition_count(self.snapshot, adds),
+            scan_time_ms=self.scan_time_ms,
+            rewrite_time_ms=self.rewrite_time_ms,
+            num_target_deletion_vectors_added=marks.num_deletion_vectors_added,
+            num_target_deletion_vectors_removed=marks.num_deletion_vectors_removed
+            + sum(1 for add in self.replaced if add.deletion_vector is not None),
+            num_target_deletion_vectors_updated=marks.num_deletion_vectors_updated,
+        )
+
+    def discard(self) -> None:
+        """Delete what was written. Only for work that no commit has named, or may have."""
+        vectors = [file.new_deletion_vector for file in self.marked]
+        written = [] if self.written is None else [self.written]
+        discard(self.snapshot.store, written, [vector for vector in vectors if vector is not None])
+
+    # --- merging ------------------------------------------------------------------------------------------------------
+
+    def perform(self) -> None:
+        """Find what changes and write it; on any error nothing is left behind."""
+        options = self.request.options
+        found = resolve_files(self.snapshot, self.files, storage_options=options.storage_options)
+        with self._shuffles():
+            if not self.request.is_insert_only:
+                self._match(found)
+            self._write(found)
+
+    def _match(self, found: Sequence[ScanFile]) -> None:
+        started = time.monotonic()
+        self.matches = find_matches(
+            self.spark,
+            self.snapshot,
+            found,
+            self.merge,
+            self.source,
+            allows_many=self.request.deletes_every_match,
+            wants_paired=not self.uses_vectors and bool(self.merge.not_matched) and not self.merge.by_source,
+        )
+        self.scan_time_ms += elapsed_ms(started)
+        if self.matches.files:
+            assert_removable(self.snapshot)
+
+    def _write(self, found: Sequence[ScanFile]) -> None:
+        started = time.monotonic()
+        changed = self.matches.files
+        rewritten = [] if self.uses_vectors else self._rewritten(found)
+        told = self.snapshot.properties.enable_change_data_feed and not self.request.is_insert_only
+        writer = MergeWriter(self.spark, self.snapshot, self.merge, self.source, told)
+        # Rows first: if one of them breaks a rule of the table, no vector has been written.
+        self.written, self.inserted = writer.write(changed, rewritten, found)
+        self.replaced = tuple(file.add for file, _ in rewritten)
+        self.keeps_row_ids = RowIdColumns.of(self.snapshot) is not None
+        self._check_rows(rewritten)
+        if self.uses_vectors:
+            self.marked = self._marked(changed)
+        self.rewrite_time_ms += elapsed_ms(started)
+
+    def _rewritten(self, found: Sequence[ScanFile]) -> list[RewrittenFile]:
+        """The files to replace, with the rows not to copy. As in the reference these are all files in which a row was
+        looked at: paired with a row of the source, or any file where rows without a partner matter."""
+        changed = {item.file.spark_path: item.changed for item in self.matches.files}
+        if not changed:
+            return []
+        regarded = self.matches.paired | set(changed)
+        if self.merge.by_source:
+            regarded = {file.spark_path for file in found}
+        return [(file, changed.get(file.spark_path, RowIndexSet())) for file in found if file.spark_path in regarded]
+
+    def _marked(self, changed: Sequence[ChangedFile]) -> tuple[TouchedFileWithDV, ...]:
+        options = self.request.options
+        add_of_path: dict[str, AddFile] = {}
+        try:
+            pairs = ((item.file, item.changed) for item in changed)
+            counted = with_row_counts(self.snapshot, pairs, add_of_path, storage_options=options.storage_options)
+            results = store_matched_rows(self.snapshot, counted, config=options.config)
+            return tuple(find_files_with_matching_rows(add_of_path, results))
+        except BaseException:
+            self.discard()
+            raise
+
+    @property
+    def _fresh(self) -> int:
+        """Rows that were written and are not copies."""
+        return self.inserted + self.matches.count("matched_updated") + self.matches.count("missing_updated")
+
+    def _check_rows(self, rewritten: Sequence[RewrittenFile]) -> None:
+        """What was written is what was found, to the row: else the commit would lose rows or have them twice."""
+        rows = 0 if self.written is None else self.written.num_rows
+        before = logical_rows([file.add for file, _ in rewritten])
+        if before is None:
+            is_right = rows >= self._fresh
+        else:
+            is_right = rows == self._fresh + before - sum(len(changed) for _, changed in rewritten)
+        if not is_right:
+            self.discard()
+            raise InternalError(
+                f"MERGE into {self.snapshot.store.url} wrote {rows} rows, of which {self._fresh} should be new; "
+                "nothing was committed.",
+                error_class="DELTA_NUM_RECORDS_MISMATCH",
+            )
+
+    def _shuffles(self) -> AbstractContextManager[None]:
+        return border.few_shuffle_partitions(self.spark) if self.source.is_small else nullcontext()
+
+    # --- following a winner -------------------------------------------------------------------------------------------
+
+    def follow(self, lost: Lost) -> RowMerge:
+        """This merge on top of the winners."""
+        newest = lost.newest
+        files = self.candidates.files(self.spark, newest)
+        is_same_table = lost.read.metadata == newest.metadata and lost.read.protocol == newest.protocol
+        if is_same_table and self._stands(lost, files):
+            return replace(self, snapshot=newest, files=files)
+        self.discard()
+        merge = bind_merge(self.spark, newest, self.request, self.source)
+        anew = RowMerge(self.spark, self.request, merge, self.source, self.source_rows, self.candidates, newest, files)
+        # What was abandoned must not be deleted a second time should this attempt fail.
+        self.written, self.marked = None, ()
+        anew.perform()
+        return anew
+
+    def _stands(self, lost: Lost, files_now: pa.Table) -> bool:
+        changes = lost.changes()
+
+        def paths(*tables: pa.Table) -> set[str]:
+            return {canonical_path(path, changes.table_url) for table in tables for path in table["path"].to_pylist()}
+
+        left_or_changed = paths(changes.gone, changes.vector_changed, changes.restated)
+        came = paths(changes.added, changes.vector_changed)
+        return not (left_or_changed & paths(self.files)) and not (came & paths(files_now))

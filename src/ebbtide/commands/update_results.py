@@ -1,0 +1,122 @@
+"""What does an UPDATE tell its caller?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["UpdateMetrics", "UpdateResult"]
+
+# What DESCRIBE HISTORY shows of an UPDATE.
+_HISTORY_METRICS = (
+    "numAddedFiles",
+    "numAddedBytes",
+    "numRemovedFiles",
+    "numRemovedBytes",
+    "numUpdatedRows",
+    "numCopiedRows",
+    "numAddedChangeFiles",
+    "numDeletionVectorsAdded",
+    "numDeletionVectorsRemoved",
+    "numDeletionVectorsUpdated",
+    "executionTimeMs",
+    "scanTimeMs",
+    "rewriteTimeMs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetrics:
+    """The counters of one UPDATE, under the names Delta users know.
+
+    As in the reference, `num_removed_files` counts every touched file, also one that stays with a deletion vector, and
+    `num_removed_bytes` counts the bytes of change data in.
+    """
+
+    num_added_files: int = 0
+    num_added_bytes: int = 0
+    num_removed_files: int = 0
+    num_removed_bytes: int = 0
+    num_updated_rows: int = 0
+    num_copied_rows: int = 0
+    execution_time_ms: int = 0
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+    num_added_change_files: int = 0
+    change_file_bytes: int = 0
+    num_touched_rows: int = 0
+    num_deletion_vectors_added: int = 0
+    num_deletion_vectors_removed: int = 0
+    num_deletion_vectors_updated: int = 0
+
+    @property
+    def named(self) -> dict[str, int]:
+        """All of them, in the reference's spelling."""
+        return {_camel(name): getattr(self, name) for name in self.__dataclass_fields__}
+
+    @property
+    def operation_metrics(self) -> dict[str, int]:
+        """What the commit records. An updated vector counts as one added and one removed as well."""
+        named = self.named
+        named["numDeletionVectorsAdded"] += self.num_deletion_vectors_updated
+        named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
+        return {name: named[name] for name in _HISTORY_METRICS}
+
+    @property
+    def num_affected_rows(self) -> int:
+        return self.num_updated_rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UpdateResult:
+    """What an UPDATE did. `version` is the version it made; None: nothing matched, nothing was committed."""
+
+    version: int | None
+    metrics: UpdateMetrics
+    table_url: str
+
+    @property
+    def num_affected_rows(self) -> int:
+        return self.metrics.num_affected_rows
+
+    @property
+    def operation_metrics(self) -> Mapping[str, int]:
+        return self.metrics.operation_metrics
+
+    def __repr__(self) -> str:
+        if self.version is None:
+            return f"<UpdateResult: nothing matched in {self.table_url}, no new version>"
+        return f"<UpdateResult version {self.version}: {'; '.join(self._sentences())}>"
+
+    def _repr_html_(self) -> str:
+        title = "nothing matched" if self.version is None else f"version {self.version}"
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
+            for name, value in self.operation_metrics.items()
+        )
+        return (
+            f"<b>UPDATE</b> {escape(self.table_url)}: {title}"
+            f"<br>{escape('; '.join(self._sentences()))}<table>{rows}</table>"
+        )
+
+    def _sentences(self) -> list[str]:
+        metrics = self.metrics
+        vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
+        told = [f"{_count(metrics.num_updated_rows, 'row')} updated"]
+        if vectors:
+            told.append(f"{_count(vectors, 'file')} marked, not rewritten")
+        if metrics.num_added_files:
+            told.append(
+                f"{_count(metrics.num_added_files, 'file')} written with {_count(metrics.num_touched_rows, 'row')}"
+            )
+        return told
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

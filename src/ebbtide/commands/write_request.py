@@ -1,0 +1,142 @@
+"""What was asked for, when rows were to be written, and what came of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.storage import ObjectStore
+
+__all__ = ["WriteMetrics", "WriteMode", "WriteRequest", "WriteResult"]
+
+# What to do where there is a table already.
+WriteMode = Literal["error", "append", "overwrite", "ignore"]
+_MODES = ("error", "append", "overwrite", "ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Write the rows of `frame` to the table in `store`, which is made where there is none.
+
+    `partition_by` and `properties` are for a new table (or new columns, with `overwrite_schema`); a table that exists
+    must agree with them. `policy` is the session's store assignment policy.
+    """
+
+    store: ObjectStore
+    frame: DataFrame
+    mode: WriteMode = "error"
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    replace_where: str | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    policy: str = "ANSI"
+    options: WriteOptions = field(default_factory=WriteOptions)
+    hint: Snapshot | None = None
+    # What the session wants new tables to have; asked only where one is made.
+    default_properties: Callable[[], Mapping[str, str]] = dict
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise RequestError(f"mode={self.mode!r} is not known; expected one of {', '.join(_MODES)}.")
+        if self.replace_where is not None and self.mode != "overwrite":
+            raise RequestError(
+                f"replace_where replaces rows, so it needs mode='overwrite', not mode={self.mode!r}.",
+                error_class="DELTA_ILLEGAL_USAGE",
+            )
+        if self.overwrite_schema and self.mode != "overwrite":
+            raise RequestError(
+                f"overwrite_schema=True needs mode='overwrite', not mode={self.mode!r}. To add columns, use "
+                "merge_schema=True.",
+                error_class="DELTA_ILLEGAL_USAGE",
+            )
+        if self.overwrite_schema and self.replace_where is not None:
+            raise RequestError(
+                "overwrite_schema=True cannot go with replace_where: rows that stay have the old columns. To add "
+                "columns, use merge_schema=True.",
+                error_class="DELTA_REPLACE_WHERE_WITH_OVERWRITE_SCHEMA",
+            )
+        if self.frame.isStreaming:
+            raise RequestError("A streaming DataFrame cannot be written at once; use foreachBatch.")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetrics:
+    """The counters of one write, under the names Delta users know."""
+
+    num_files: int = 0
+    num_output_rows: int = 0
+    num_output_bytes: int = 0
+    num_removed_files: int = 0
+    num_removed_bytes: int = 0
+    num_added_change_files: int = 0
+    # Of replace_where: -1 when whole files went whose row counts are unknown.
+    num_deleted_rows: int = 0
+    num_copied_rows: int = 0
+    removes: bool = False
+    replaces_rows: bool = False
+
+    @property
+    def operation_metrics(self) -> dict[str, int]:
+        """What the commit records: the last ones only where rows could go."""
+        shown = {
+            "numFiles": self.num_files,
+            "numOutputRows": self.num_output_rows,
+            "numOutputBytes": self.num_output_bytes,
+        }
+        if self.removes:
+            shown |= {"numRemovedFiles": self.num_removed_files, "numRemovedBytes": self.num_removed_bytes}
+        if self.replaces_rows:
+            shown |= {"numAddedChangeFiles": self.num_added_change_files, "numCopiedRows": self.num_copied_rows}
+        if self.replaces_rows and self.num_deleted_rows >= 0:
+            shown["numDeletedRows"] = self.num_deleted_rows
+        return shown
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WriteResult:
+    """What a write did. `version` is the version it made; None: there was nothing to write, or it was there already."""
+
+    version: int | None
+    metrics: WriteMetrics
+    table_url: str
+
+    @property
+    def num_affected_rows(self) -> int:
+        return self.metrics.num_output_rows
+
+    @property
+    def operation_metrics(self) -> Mapping[str, int]:
+        return self.metrics.operation_metrics
+
+    def __repr__(self) -> str:
+        if self.version is None:
+            return f"<WriteResult: nothing written to {self.table_url}, no new version>"
+        return f"<WriteResult version {self.version}: {self._sentence()}>"
+
+    def _repr_html_(self) -> str:
+        title = "nothing written" if self.version is None else f"version {self.version}"
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
+            for name, value in self.operation_metrics.items()
+        )
+        return f"<b>WRITE</b> {escape(self.table_url)}: {title}<br>{escape(self._sentence())}<table>{rows}</table>"
+
+    def _sentence(self) -> str:
+        told = f"{_count(self.metrics.num_output_rows, 'row')} written to {_count(self.metrics.num_files, 'file')}"
+        if self.metrics.num_removed_files:
+            told += f"; {_count(self.metrics.num_removed_files, 'file')} removed"
+        if self.metrics.num_deleted_rows > 0:
+            told += f"; {_count(self.metrics.num_deleted_rows, 'row')} replaced"
+        return told
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,224 @@
+"""Which rows of which files changed between two versions?
+
+The change data feed as the log tells it, without Spark. A commit with `cdc` actions speaks for itself: those files hold
+its changes. Any other commit is read from what it adds and removes: a file that came is inserts, a file that left is
+deletes, and a file that did both has another deletion vector now, so the difference of the two vectors changed.
+
+Nothing here opens a data file or a vector; `scan.changes` does. See "Change Data Files" in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.errors import CorruptTableError, RequestError, VersionNotFoundError
+from ebbtide.log.change_bounds import ChangeBounds, resolve_bounds
+from ebbtide.log.change_schemas import ensure_same_columns, read_snapshot
+from ebbtide.log.commit_times import file_times
+from ebbtide.log.history import read_commit
+from ebbtide.log.listing import LogListing, list_log
+from ebbtide.log.prefetch import prefetched
+from ebbtide.log.snapshot import Snapshot, load_snapshot
+from ebbtide.log.table_state import TableHead, read_head
+from ebbtide.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.protocol.features import ensure_readable
+from ebbtide.protocol.paths import canonical_path
+from ebbtide.protocol.properties import TableProperties
+from ebbtide.storage.store import ObjectStore
+
+__all__ = ["ChangeFeed", "ChangeType", "FileChange", "read_change_feed"]
+
+ChangeType: TypeAlias = Literal["insert", "delete"]
+
+_ROWS_OF_MERGE = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """Rows of one file changed in one version: those in `shown` (None: all) that are not in `hidden`.
+
+    `change_type` is None for a change data file, whose rows say it themselves.
+    """
+
+    version: int
+    change_type: ChangeType | None
+    file: AddFile | RemoveFile | AddCDCFile
+    partition_values: Mapping[str, str | None]
+    shown: DeletionVectorDescriptor | None = None
+    hidden: DeletionVectorDescriptor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFeed:
+    """The changes of some consecutive versions. `snapshot` is the version whose columns the feed has."""
+
+    snapshot: Snapshot
+    changes: tuple[FileChange, ...] = ()
+    # When each of the versions was committed, in milliseconds.
+    times_ms: Mapping[int, int] | None = None
+
+
+def read_change_feed(store: ObjectStore, bounds: ChangeBounds, *, config: EngineConfig = DEFAULT_CONFIG) -> ChangeFeed:
+    """The changes between the bounds, both included.
+
+    RequestError when the bounds make no range or change data was not recorded in all of it.
+    """
+    newest = load_snapshot(store, config=config)
+    versions = resolve_bounds(store, bounds, newest.version, config)
+    if not versions:
+        return ChangeFeed(newest)
+    start, end = versions[0], versions[-1]
+    listing = list_log(store)
+    _ensure_commits(listing, versions, store.url)
+    first = read_head(store, version=start, config=config)
+    ensure_readable(first.protocol, first.metadata)
+    _ensure_recorded(first.metadata, start, versions, store.url)
+    snapshot = read_snapshot(store, first, end, newest, config)
+    walk = _Walk(store.url, versions, first, snapshot, file_times(listing.commits))
+    commits = prefetched(partial(read_commit, store, config=config), list(versions))
+    for version, actions in zip(versions, commits, strict=True):
+        walk.read(version, actions)
+    return ChangeFeed(snapshot, tuple(walk.changes), walk.times_ms)
+
+
+class _Walk:
+    """The commits of the range, one after the other."""
+
+    def __init__(
+        self, table_url: str, versions: range, first: TableHead, snapshot: Snapshot, file_times_ms: dict[int, int]
+    ) -> None:
+        self.table_url = table_url
+        self.versions = versions
+        self.protocol, self.metadata = first.protocol, first.metadata
+        self.snapshot = snapshot
+        self.file_times_ms = file_times_ms
+        self.changes: list[FileChange] = []
+        self.times_ms: dict[int, int] = {}
+        ensure_same_columns(self.metadata, snapshot, version=versions[0], is_change=False)
+
+    def read(self, version: int, actions: list[Action]) -> None:
+        info = next((action for action in actions if isinstance(action, CommitInfo)), None)
+        own_time = None if info is None else info.in_commit_timestamp
+        self.times_ms[version] = self.file_times_ms[version] if own_time is None else own_time
+        if version != self.versions[0]:
+            self.read_definition(version, actions)
+        self.changes += _changes(version, actions, info, self.metadata, self.table_url)
+
+    def read_definition(self, version: int, actions: list[Action]) -> None:
+        """What the commit says about the table itself. That of the first version was looked at before."""
+        for action in actions:
+            if isinstance(action, Protocol):
+                self.protocol = action
+            elif isinstance(action, Metadata):
+                self.metadata = action
+        if not any(isinstance(action, Protocol | Metadata) for action in actions):
+            return
+        ensure_readable(self.protocol, self.metadata)
+        _ensure_recorded(self.metadata, version, self.versions, self.table_url)
+        ensure_same_columns(self.metadata, self.snapshot, version=version, is_change=True)
+
+
+def _changes(
+    version: int, actions: list[Action], info: CommitInfo | None, metadata: Metadata, table_url: str
+) -> Iterator[FileChange]:
+    recorded = [action for action in actions if isinstance(action, AddCDCFile)]
+    if recorded:
+        yield from (FileChange(version, None, file, file.partition_values) for file in recorded)
+        return
+    if info is not None and _is_empty_merge(info):
+        return
+    adds: dict[str, AddFile] = {}
+    removes: dict[str, RemoveFile] = {}
+    for action in actions:
+        if isinstance(action, AddFile) and action.data_change:
+            _put(adds, action, version, table_url)
+        elif isinstance(action, RemoveFile) and action.data_change:
+            _put(removes, action, version, table_url)
+    for path in dict.fromkeys([*removes, *adds]):
+        yield from _change(version, adds.get(path), removes.get(path), metadata)
+
+
+def _change(version: int, add: AddFile | None, remove: RemoveFile | None, metadata: Metadata) -> Iterator[FileChange]:
+    if add is not None and remove is not None:
+        yield from _difference(version, add, remove)
+    elif add is not None:
+        yield FileChange(version, "insert", add, add.partition_values, hidden=add.deletion_vector)
+    elif remove is not None:
+        values = _values_of(remove, version, metadata)
+        yield FileChange(version, "delete", remove, values, hidden=remove.deletion_vector)
+
+
+def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[FileChange]:
+    """The file stayed, with other marks: newly marked rows were deleted, and rows no longer marked came back."""
+    new, old = add.deletion_vector, remove.deletion_vector
+    if new is None and old is None:
+        raise CorruptTableError(
+            f"version {version} removes the data file '{add.path}' and adds it again, and neither action has a "
+            "deletion vector: which rows changed is not to be known. Read the changes before and after that version."
+        )
+    if new == old:
+        return
+    # The action that is there to stay describes the file best; both are about the same bytes.
+    if new is not None:
+        yield FileChange(version, "delete", add, add.partition_values, shown=new, hidden=old)
+    if old is not None:
+        yield FileChange(version, "insert", add, add.partition_values, shown=old, hidden=new)
+
+
+def _put(
+    known: dict[str, AddFile] | dict[str, RemoveFile], action: AddFile | RemoveFile, version: int, url: str
+) -> None:
+    path = canonical_path(action.path, url)
+    if path in known:
+        kind = "adds" if isinstance(action, AddFile) else "removes"
+        raise CorruptTableError(
+            f"version {version} {kind} the data file '{action.path}' twice",
+            error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
+        )
+    known[path] = action  # type: ignore[assignment]
+
+
+def _values_of(remove: RemoveFile, version: int, metadata: Metadata) -> Mapping[str, str | None]:
+    if remove.partition_values is not None:
+        return remove.partition_values
+    if remove.extended_file_metadata and not metadata.partition_columns:
+        return {}
+    raise RequestError(
+        f"Version {version} removed the data file '{remove.path}' without saying which partition it was in, so its "
+        "rows cannot be told as changes. Start after that version.",
+        error_class="DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA",
+    )
+
+
+def _is_empty_merge(info: CommitInfo) -> bool:
+    """A MERGE that changed no row may still have rewritten files; its own metrics say so."""
+    metrics = info.operation_metrics
+    return info.operation == "MERGE" and all(str(metrics.get(name)) == "0" for name in _ROWS_OF_MERGE)
+
+
+def _ensure_recorded(metadata: Metadata, version: int, versions: range, table_url: str) -> None:
+    if TableProperties.parse(metadata.configuration).enable_change_data_feed:
+        return
+    raise RequestError(
+        f"The changes of versions {versions[0]} to {versions[-1]} of the table at {table_url} cannot be read: in "
+        f"version {version} change data was not recorded (delta.enableChangeDataFeed is not true). Ask for versions "
+        "in which it was.",
+        error_class="DELTA_MISSING_CHANGE_DATA",
+    )
+
+
+def _ensure_commits(listing: LogListing, versions: range, table_url: str) -> None:
+    missing = next((version for version in versions if version not in listing.commits), None)
+    if missing is None:
+        return
+    oldest = min(listing.commits, default=None)
+    known = "no commit is left" if oldest is None else f"the oldest that is left is version {oldest}"
+    raise VersionNotFoundError(
+        f"the changes of version {missing} of the table at {table_url} are not known any more: its commit was cleaned "
+        f"up; {known}"
+    )

@@ -1,0 +1,109 @@
+"""How is a MERGE said in Python?
+
+    (
+        table.alias("t")
+        .merge(updates.alias("s"), "t.id = s.id")
+        .whenMatchedUpdateAll()
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+
+The names are delta-spark's. A builder is a value: every call gives a new one, and `execute` may be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from ebbtide.commands.merge import MergeCommand
+from ebbtide.commands.merge_request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.merge_results import MergeResult
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.storage import ObjectStore
+
+__all__ = ["DeltaMergeBuilder"]
+
+Values = Mapping[str, str | Column]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeltaMergeBuilder:
+    """Clauses of one kind are tried in the order of the calls, and the first whose condition is true is taken."""
+
+    _spark: SparkSession
+    _store: ObjectStore
+    _source: DataFrame
+    _condition: Expression
+    _options: WriteOptions
+    _alias: str | None = None
+    _hint: Snapshot | None = None
+    _matched: tuple[UpdateClause | DeleteClause, ...] = ()
+    _not_matched: tuple[InsertClause, ...] = ()
+    _by_source: tuple[UpdateClause | DeleteClause, ...] = ()
+    _evolves: bool = False
+
+    def whenMatchedUpdate(self, condition: Expression | None = None, set: Values | None = None) -> DeltaMergeBuilder:
+        """Give columns of a matched row new values; they may speak of both rows."""
+        return replace(self, _matched=(*self._matched, UpdateClause(_given(set, "set"), condition)))
+
+    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Give every column of a matched row the value of the source's column of its name."""
+        return replace(self, _matched=(*self._matched, UpdateClause(None, condition)))
+
+    def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        return replace(self, _matched=(*self._matched, DeleteClause(condition)))
+
+    def whenNotMatchedInsert(
+        self, condition: Expression | None = None, values: Values | None = None
+    ) -> DeltaMergeBuilder:
+        """Insert a row for a row of the source that matches none; columns not named get their default, or null."""
+        return replace(self, _not_matched=(*self._not_matched, InsertClause(_given(values, "values"), condition)))
+
+    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        return replace(self, _not_matched=(*self._not_matched, InsertClause(None, condition)))
+
+    def whenNotMatchedBySourceUpdate(
+        self, condition: Expression | None = None, set: Values | None = None
+    ) -> DeltaMergeBuilder:
+        """Give columns of a row that no row of the source matches new values; they speak of that row alone."""
+        return replace(self, _by_source=(*self._by_source, UpdateClause(_given(set, "set"), condition)))
+
+    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        return replace(self, _by_source=(*self._by_source, DeleteClause(condition)))
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Columns and nested fields that only the source has are added to the table."""
+        return replace(self, _evolves=True)
+
+    def execute(self) -> MergeResult:
+        """Merge, in one commit."""
+        request = MergeRequest(
+            self._store,
+            self._source,
+            self._condition,
+            self._matched,
+            self._not_matched,
+            self._by_source,
+            target_alias=self._alias,
+            schema_evolution=self._evolves,
+            options=self._options,
+            hint=self._hint,
+        )
+        return MergeCommand(self._spark, request).run()
+
+    def __repr__(self) -> str:
+        clauses = len(self._matched) + len(self._not_matched) + len(self._by_source)
+        return f"<DeltaMergeBuilder of {self._store.url}: {clauses} clauses, not executed>"
+
+
+def _given(values: Values | None, name: str) -> ValuesOf:
+    if not isinstance(values, Mapping) or not values:
+        raise RequestError(
+            f"{name} is missing: say which columns get which values, as in {name}={{'price': 's.price'}}."
+        )
+    return tuple(values.items())

@@ -1,0 +1,113 @@
+"""What does a table's schema become when rows with further columns are written to it?
+
+Columns and nested fields that the table lacks are added behind those it has, at every level, and are nullable: older
+rows show null in them. What the table has keeps its type, its name and its place. Where columns are mapped, each new
+field gets an id above all given so far and a physical name of its own. See "Column Mapping" in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from ebbtide.protocol.actions import Metadata
+from ebbtide.protocol.schema import (
+    COLUMN_ID,
+    PHYSICAL_NAME,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    field_id,
+    parse_schema,
+)
+
+__all__ = ["evolved_metadata", "evolved_schema"]
+
+MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
+
+_NewField = Callable[[StructField], StructField]
+
+
+def evolved_schema(schema: StructType, incoming: StructType) -> StructType:
+    """The schema with every column and nested field of `incoming` that it lacks; names are compared without case."""
+    return _merged_struct(schema, incoming, _plain)
+
+
+def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping_mode: str) -> Metadata:
+    """The same object when `incoming` (columns of rows to be written) brings nothing that the table lacks."""
+    schema = parse_schema(metadata.schema_string)
+    if evolved_schema(schema, incoming) == schema:
+        return metadata
+    if column_mapping_mode == "none":
+        return replace(metadata, schema_string=evolved_schema(schema, incoming).to_schema_string())
+    mapping = _Mapping(max(_highest_id(schema), int(metadata.configuration.get(MAX_COLUMN_ID, 0))))
+    evolved = _merged_struct(schema, incoming, mapping.mapped)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(mapping.highest)}
+    return replace(metadata, schema_string=evolved.to_schema_string(), configuration=configuration)
+
+
+class _Mapping:
+    """Gives out column ids."""
+
+    def __init__(self, highest: int) -> None:
+        self.highest = highest
+
+    def mapped(self, field: StructField) -> StructField:
+        self.highest += 1
+        metadata = {COLUMN_ID: self.highest, PHYSICAL_NAME: f"col-{uuid4()}"}
+        return StructField(field.name, _new_type(field.type, self.mapped), True, metadata)
+
+
+def _plain(field: StructField) -> StructField:
+    """A new field says nothing of where its values came from: no metadata, and null is allowed."""
+    return StructField(field.name, _new_type(field.type, _plain), True, {})
+
+
+def _new_type(data_type: DataType, new: _NewField) -> DataType:
+    if isinstance(data_type, StructType):
+        return StructType(tuple(new(field) for field in data_type.fields))
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_new_type(data_type.element_type, new))
+    if isinstance(data_type, MapType):
+        return MapType(_new_type(data_type.key_type, new), _new_type(data_type.value_type, new))
+    return data_type
+
+
+def _merged_struct(schema: StructType, incoming: StructType, new: _NewField) -> StructType:
+    kept = []
+    for field in schema.fields:
+        other = incoming.get(field.name)
+        kept.append(field if other is None else replace(field, type=_merged_type(field.type, other.type, new)))
+    added = [new(field) for field in incoming.fields if schema.get(field.name) is None]
+    return StructType((*kept, *added))
+
+
+def _merged_type(data_type: DataType, incoming: DataType, new: _NewField) -> DataType:
+    match data_type, incoming:
+        case StructType(), StructType():
+            return _merged_struct(data_type, incoming, new)
+        case ArrayType(), ArrayType():
+            return replace(data_type, element_type=_merged_type(data_type.element_type, incoming.element_type, new))
+        case MapType(), MapType():
+            return replace(
+                data_type,
+                key_type=_merged_type(data_type.key_type, incoming.key_type, new),
+                value_type=_merged_type(data_type.value_type, incoming.value_type, new),
+            )
+    return data_type
+
+
+def _highest_id(data_type: DataType) -> int:
+    match data_type:
+        case StructType():
+            found = [max(field_id(field) or 0, _highest_id(field.type)) for field in data_type.fields]
+            return max(found, default=0)
+        case ArrayType():
+            return _highest_id(data_type.element_type)
+        case MapType():
+            return max(_highest_id(data_type.key_type), _highest_id(data_type.value_type))
+    return 0

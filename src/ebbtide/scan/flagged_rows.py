@@ -1,0 +1,69 @@
+"""Which rows of these files are the chosen ones?
+
+A command that writes files anew needs all their rows, and must know which of them it is about. It has found them before
+and knows them by position. So the files are scanned once, and each row is told whether it is among the chosen: by a
+lookup, or where these are too many, by a broadcast join (as for marked rows, see `scan.dataframe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide import spark_border as border
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.log import Snapshot
+from ebbtide.scan.dataframe import PositionedScan, scan_with_positions
+from ebbtide.scan.files import ScanFile
+from ebbtide.scan.mark_join import block_table
+from ebbtide.scan.mark_lookup import mark_lookup
+from ebbtide.scan.row_ids import RowIdColumns
+
+__all__ = ["FlaggedScan", "scan_flagged"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedScan:
+    """All live rows; `flag` names a column, never null, that is true for the chosen ones."""
+
+    frame: DataFrame
+    flag: str
+
+
+def scan_flagged(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    chosen: Sequence[tuple[ScanFile, RowIndexSet]],
+    *,
+    row_ids: RowIdColumns | None = None,
+) -> FlaggedScan:
+    """The rows of files, marked ones dropped, with a flag on those at the given positions."""
+    scan = scan_with_positions(spark, snapshot, [file for file, _ in chosen], row_ids=row_ids)
+    rows_of = {file.spark_path: rows for file, rows in chosen}
+    numbers = list(scan.files)
+    sets = [rows_of[scan.files[number].spark_path] for number in numbers]
+    flag = border.name_not_in(scan.frame.columns, "__ebbtide_chosen")
+    file, row = border.column(scan.file_column), border.column(scan.row_column)
+    if lookup := mark_lookup(sets, numbers):
+        flagged = scan.frame.withColumn(flag, lookup.is_marked(spark, file, row))
+    else:
+        flagged = _joined(spark, scan, sets, numbers, flag)
+    return FlaggedScan(flagged.drop(scan.file_column, scan.row_column), flag)
+
+
+def _joined(
+    spark: SparkSession, scan: PositionedScan, sets: Sequence[RowIndexSet], numbers: Sequence[int], flag: str
+) -> DataFrame:
+    key, key_of_set, word = (
+        border.name_not_in([*scan.frame.columns, flag], name)
+        for name in ("__ebbtide_block", "__ebbtide_block_of_chosen", "__ebbtide_word")
+    )
+    blocks = block_table(sets, numbers, key=key_of_set, word=word)
+    file, row = border.column(scan.file_column), border.column(scan.row_column)
+    side = F.broadcast(border.frame_from_arrow(spark, blocks.table, blocks.spark_schema))
+    keyed = scan.frame.withColumn(key, blocks.key(file, row))
+    joined = keyed.join(side, F.col(key) == F.col(key_of_set), "left")
+    return joined.withColumn(flag, blocks.is_marked(F.col(word), row)).drop(key, key_of_set, word)

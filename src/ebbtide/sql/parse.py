@@ -1,0 +1,88 @@
+"""Which statement is this text?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ebbtide.errors import RequestError
+from ebbtide.pruning.lexer import tokenize
+from ebbtide.sql.boundaries import single_statement
+from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
+from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
+from ebbtide.sql.reader import SYNTAX, StatementReader, shown
+from ebbtide.sql.statements import Explain, Query, Statement
+
+__all__ = ["parse_statement"]
+
+_QUERY_WORDS: Final = frozenset({"select", "from", "values", "table"})
+_EXPLAIN_MODES: Final = ("extended", "codegen", "cost", "formatted")
+
+
+def parse_statement(text: str) -> Statement:
+    """The statement a text holds; RequestError says what was expected, or which statements there are."""
+    source = single_statement(text)
+    tokens = tokenize(source, allow_hints=True)
+    if tokens is None:
+        raise RequestError(
+            f"The statement {shown(source)} holds text that is no Spark SQL: a string, name or comment that is not "
+            "closed, or a character that SQL does not use.",
+            error_class=SYNTAX,
+        )
+    return _statement(StatementReader(source, tokens))
+
+
+def _statement(reader: StatementReader) -> Statement:
+    ctes = _common_tables(reader)
+    if reader.comes("merge"):
+        return parse_merge(reader, ctes)
+    if reader.comes("insert"):
+        return parse_insert(reader, ctes)
+    if _is_query(reader):
+        return Query(reader.source.strip())
+    if ctes:
+        raise reader.unexpected("SELECT, MERGE or INSERT after WITH")
+    if reader.accept("delete", "from"):
+        return parse_delete(reader)
+    if reader.accept("update"):
+        return parse_update(reader)
+    if reader.accept("alter", "table"):
+        return parse_alter(reader)
+    if reader.accept("describe") or reader.accept("desc"):
+        return parse_describe(reader)
+    if reader.accept("explain"):
+        return _explain(reader)
+    if reader.accept("create"):
+        return parse_create(reader)
+    raise reader.unknown_statement()
+
+
+def _is_query(reader: StatementReader) -> bool:
+    token = reader.peek()
+    return token is not None and (token.text in _QUERY_WORDS or token.text == "(")
+
+
+def _common_tables(reader: StatementReader) -> str:
+    """WITH name AS (query), ... in front of the statement proper, as it was written; empty when there is none."""
+    first = reader.at
+    if not reader.accept("with"):
+        return ""
+    reader.accept("recursive")
+    while True:
+        reader.name("the name of a query after WITH")
+        if reader.is_next("("):
+            reader.names("the name of a column")
+        # RECURSIVE may limit its levels before AS.
+        if reader.accept("max", "recursion", "level"):
+            reader.number("a number of levels")
+        reader.accept("as")
+        reader.parenthesised("a query")
+        if not reader.accept_sign(","):
+            return reader.text(first, reader.at)
+
+
+def _explain(reader: StatementReader) -> Explain:
+    # Spark's modes say how much of a plan to print; ours has one form.
+    any(reader.accept(mode) for mode in _EXPLAIN_MODES)
+    reader.expect("delete")
+    reader.expect("from")
+    return Explain(parse_delete(reader))

@@ -1,0 +1,160 @@
+"""What do CREATE, ALTER and DESCRIBE say?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ebbtide.errors import RequestError
+from ebbtide.sql.reader import SYNTAX, StatementReader
+from ebbtide.sql.statements import (
+    ColumnDefinition,
+    CreateTable,
+    CreateView,
+    DescribeDetail,
+    DescribeHistory,
+    SetProperties,
+    TableName,
+    UnsetProperties,
+)
+
+__all__ = ["parse_alter", "parse_create", "parse_describe"]
+
+# What may follow a column's type.
+_AFTER_TYPE: Final = (("not", "null"), ("comment",), ("default",), ("generated",), ("primary",), ("check",))
+_LIST_ENDS: Final = frozenset({",", ")"})
+
+
+def parse_alter(reader: StatementReader) -> SetProperties | UnsetProperties:
+    path = reader.table()
+    if reader.accept("set", "tblproperties"):
+        return reader.end(SetProperties(path, reader.properties()))
+    if reader.accept("unset", "tblproperties"):
+        if_exists = reader.accept("if", "exists")
+        return reader.end(UnsetProperties(path, tuple(reader.items()), if_exists))
+    raise reader.unknown_statement()
+
+
+def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail:
+    if reader.accept("detail"):
+        return reader.end(DescribeDetail(reader.table()))
+    if not reader.accept("history"):
+        raise reader.unknown_statement()
+    path = reader.table()
+    return reader.end(DescribeHistory(path, reader.number("a number after LIMIT") if reader.accept("limit") else None))
+
+
+def parse_create(reader: StatementReader) -> CreateView | CreateTable:
+    or_replace = reader.accept("or", "replace")
+    if reader.accept("table"):
+        return _table(reader, or_replace=or_replace)
+    if (reader.accept("temp") or reader.accept("temporary")) and reader.accept("view"):
+        name = reader.name("the name of the view")
+        reader.expect("as")
+        return reader.end(CreateView(name, _whole_table(reader), or_replace))
+    raise reader.unknown_statement()
+
+
+def _whole_table(reader: StatementReader) -> TableName:
+    """The table in SELECT * FROM table, which may be wrapped in further ones."""
+    if not (reader.accept("select") and reader.accept_sign("*") and reader.accept("from")):
+        raise reader.unexpected("SELECT * FROM a table: a view that can be changed shows all of one table")
+    if reader.accept_sign("("):
+        table = _whole_table(reader)
+        reader.expect_sign(")")
+    else:
+        table = reader.table_or_view()
+    reader.alias()
+    return table
+
+
+# --- CREATE TABLE -----------------------------------------------------------------------------------------------------
+
+
+def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable:
+    if_not_exists = reader.accept("if", "not", "exists")
+    if if_not_exists and or_replace:
+        raise RequestError("Write either OR REPLACE or IF NOT EXISTS, not both.", error_class=SYNTAX)
+    path = reader.table()
+    columns = _columns(reader) if reader.is_next("(") else ()
+    table = CreateTable(path, columns, if_not_exists=if_not_exists, or_replace=or_replace)
+    table = _options(reader, table)
+    if not reader.accept("as"):
+        return reader.end(table)
+    if columns:
+        raise RequestError("A table that is created from a query has its columns; name none.", error_class=SYNTAX)
+    return replace(table, query=reader.rest("a query after AS"))
+
+
+def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
+    """The clauses between the columns and the query, in any order, each once."""
+    seen: set[str] = set()
+    while True:
+        token = reader.peek()
+        if token is None or token.kind != "word" or token.text == "as":
+            return table
+        if token.text in seen:
+            raise RequestError(f"{token.text.upper()} is given twice.", error_class=SYNTAX)
+        seen.add(token.text)
+        if reader.accept("using"):
+            if reader.name("a format after USING").lower() != "delta":
+                reader.at -= 1
+                raise reader.unexpected("USING delta")
+        elif reader.accept("partitioned", "by"):
+            table = replace(table, partition_by=reader.names("the name of a column"))
+        elif reader.accept("comment"):
+            table = replace(table, comment=reader.string("a comment in quotes"))
+        elif reader.accept("tblproperties"):
+            table = replace(table, properties=reader.properties())
+        else:
+            raise reader.unexpected("USING delta, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
+
+
+def _columns(reader: StatementReader) -> tuple[ColumnDefinition, ...]:
+    reader.expect_sign("(")
+    columns = [_column(reader)]
+    while reader.accept_sign(","):
+        columns.append(_column(reader))
+    reader.expect_sign(")")
+    return tuple(columns)
+
+
+def _column(reader: StatementReader) -> ColumnDefinition:
+    column = ColumnDefinition(reader.name("the name of a column"), _type(reader))
+    while True:
+        if reader.accept("not", "null"):
+            column = replace(column, nullable=False)
+        elif reader.accept("comment"):
+            column = replace(column, comment=reader.string("a comment in quotes"))
+        elif reader.accept("default"):
+            column = replace(column, default=reader.expression("a default", words=_AFTER_TYPE, signs=_LIST_ENDS))
+        elif reader.accept("generated", "always", "as"):
+            column = replace(column, generated_as=_generation(reader))
+        else:
+            return column
+
+
+def _generation(reader: StatementReader) -> str:
+    if reader.comes("identity"):
+        raise RequestError(
+            "Identity columns are not supported: their values would have to be handed out in one place. Give the "
+            "column values of your own.",
+            error_class="UNSUPPORTED_FEATURE",
+        )
+    return reader.parenthesised("an expression after GENERATED ALWAYS AS")
+
+
+def _type(reader: StatementReader) -> str:
+    """The text of a type; STRUCT<a: INT, b: INT> has commas of its own."""
+    first, angles, depth = reader.at, 0, 0
+    while (token := reader.peek()) is not None:
+        is_outside = angles == 0 and depth == 0
+        if is_outside and (token.text in _LIST_ENDS or any(reader.comes(*words) for words in _AFTER_TYPE)):
+            break
+        if token.kind == "operator":
+            angles += (token.text == "<") - (token.text == ">")
+            depth += (token.text == "(") - (token.text == ")")
+        reader.at += 1
+    if reader.at == first:
+        raise reader.unexpected("the type of the column")
+    return reader.text(first, reader.at)

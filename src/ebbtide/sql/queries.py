@@ -1,0 +1,220 @@
+"""How does Spark run a query over tables that it does not know?
+
+    SELECT * FROM delta.`/data/people` VERSION AS OF 3 JOIN table_changes('/data/orders', 5) o ON ...
+
+Every table written as delta.`path`, with a version or a time or without, and every call of table_changes becomes a
+DataFrame of our own scan, and the query is handed to Spark with those in their places; the rest stays letter by
+letter. `spark.sql(text, name=frame)` makes the frames a part of the query's own plan, so that it holds as long as
+anybody uses it, on Spark Connect too, where a query is looked at again whenever it runs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ebbtide.changes import read_changes
+from ebbtide.commands.subqueries import is_delta_path, table_places
+from ebbtide.config import EngineConfig
+from ebbtide.errors import RequestError
+from ebbtide.pruning.lexer import Token, tokenize
+from ebbtide.spark_border import spark_errors
+from ebbtide.sql.reader import SYNTAX, StatementReader
+from ebbtide.table import read
+
+__all__ = ["ChangesReference", "PathReference", "query_references", "run_query"]
+
+_CHANGES: Final = frozenset({"table_changes", "table_changes_by_path"})
+_VERSION: Final = ("version", "system_version")
+_TIME: Final = ("timestamp", "system_time")
+_COMMA: Final = frozenset({","})
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class PathReference:
+    """delta.`path`, perhaps at a version or at a time, which is SQL text."""
+
+    path: str
+    version: int | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesReference:
+    """table_changes('path', start[, end]); the bounds are SQL text."""
+
+    path: str
+    start: str
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    reference: PathReference | ChangesReference
+    start: int
+    end: int
+
+
+def query_references(text: str) -> list[PathReference | ChangesReference]:
+    """The tables that a query reads and Spark does not know, in the order of the text."""
+    return [place.reference for place in _places(text)]
+
+
+def run_query(
+    spark: SparkSession, text: str, storage_options: Mapping[str, str] | None, config: EngineConfig
+) -> DataFrame:
+    """The rows of a query. A table that is named twice is read at one version."""
+    places = list(_places(text))
+    names: dict[PathReference | ChangesReference, str] = {}
+    frames: dict[str, Any] = {}
+    for place in places:
+        if place.reference not in names:
+            name = names[place.reference] = f"table_{len(names)}"
+            frames[name] = _opened(spark, place.reference, storage_options, config)
+    with spark_errors("running the query"):
+        frame = spark.sql(_with_names(text, places, names), **frames) if frames else spark.sql(text)
+        # Connect looks at a query only when asked for something.
+        assert frame.columns is not None
+        return frame
+
+
+def _with_names(text: str, places: list[_Place], names: Mapping[PathReference | ChangesReference, str]) -> str:
+    """The text as `spark.sql` formats it: a name in braces is a frame, and braces of the user's own are doubled."""
+    parts, position = [], 0
+    for place in places:
+        parts += [_doubled(text[position : place.start]), "{", names[place.reference], "}"]
+        position = place.end
+    return "".join([*parts, _doubled(text[position:])])
+
+
+def _doubled(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# --- which tables -----------------------------------------------------------------------------------------------------
+
+
+def _places(text: str) -> Iterator[_Place]:
+    tokens = tokenize(text, allow_hints=True) or ()
+    for at in table_places(tokens, is_query=True):
+        reader = StatementReader(text, tokens)
+        reader.at = at
+        if is_delta_path(tokens, at):
+            reader.at += 3
+            reference: PathReference | ChangesReference = _travelled(reader, tokens[at + 2].value or "")
+        elif tokens[at].text in _CHANGES and at + 1 < len(tokens) and tokens[at + 1].text == "(":
+            reader.at += 1
+            reference = _changes(reader)
+        else:
+            continue
+        yield _Place(reference, tokens[at].start, tokens[reader.at - 1].end)
+
+
+def _travelled(reader: StatementReader, path: str) -> PathReference:
+    following = reader.peek(1)
+    if following is not None and following.text in (*_VERSION, *_TIME):
+        reader.accept("for")
+    if any(reader.accept(word, "as", "of") for word in _VERSION):
+        return PathReference(path, version=_version(reader))
+    if any(reader.accept(word, "as", "of") for word in _TIME):
+        return PathReference(path, timestamp=_time(reader))
+    return PathReference(path)
+
+
+def _version(reader: StatementReader) -> int:
+    token = reader.take("a version after VERSION AS OF")
+    digits = token.value if token.kind == "string" else token.text
+    if token.kind not in {"number", "string"} or not (digits or "").isdecimal():
+        reader.at -= 1
+        raise reader.unexpected("a version after VERSION AS OF: a number")
+    return int(digits or "")
+
+
+def _time(reader: StatementReader) -> str:
+    """A string, TIMESTAMP'...', a call such as current_timestamp(), or anything in parentheses."""
+    first = reader.at
+    token = reader.take("a timestamp after TIMESTAMP AS OF")
+    following = reader.peek()
+    if token.text == "(" or (token.kind == "word" and following is not None and following.text == "("):
+        reader.at = first if token.text == "(" else first + 1
+        reader.step_over_parentheses("a timestamp")
+    elif token.kind == "word" and following is not None and following.kind == "string":
+        reader.at += 1
+    elif token.kind != "string":
+        reader.at = first
+        raise reader.unexpected("a timestamp after TIMESTAMP AS OF")
+    text = reader.text(first, reader.at)
+    if any(reader.is_next(sign) for sign in "+-*/"):
+        raise RequestError(f"Put the timestamp into parentheses: TIMESTAMP AS OF ({text} ...).", error_class=SYNTAX)
+    return text
+
+
+def _changes(reader: StatementReader) -> ChangesReference:
+    reader.expect_sign("(")
+    path = reader.string("the path of a table, as a string")
+    if not reader.accept_sign(","):
+        raise RequestError(
+            "table_changes needs a start: table_changes('path', from[, to]), as versions or timestamps.",
+            error_class="DELTA_NO_START_FOR_CDC_READ",
+        )
+    start = reader.expression("the first version or time", signs=_COMMA)
+    end = reader.expression("the last version or time", signs=_COMMA) if reader.accept_sign(",") else None
+    reader.expect_sign(")")
+    return ChangesReference(_bare(path), start, end)
+
+
+def _bare(path: str) -> str:
+    """'/path', or 'delta.`/path`' as one may write for a table."""
+    tokens: tuple[Token, ...] = tokenize(path) or ()
+    return tokens[2].value or "" if len(tokens) == 3 and is_delta_path(tokens, 0) else path
+
+
+# --- opening them -----------------------------------------------------------------------------------------------------
+
+
+def _opened(
+    spark: SparkSession,
+    reference: PathReference | ChangesReference,
+    storage_options: Mapping[str, str] | None,
+    config: EngineConfig,
+) -> DataFrame:
+    if isinstance(reference, PathReference):
+        time = None if reference.timestamp is None else _instant(spark, reference.timestamp)
+        return read(spark, reference.path, reference.version, time, storage_options, config=config)
+    start_version, start_time = _bound(spark, reference.start)
+    end_version, end_time = (None, None) if reference.end is None else _bound(spark, reference.end)
+    return read_changes(
+        spark,
+        reference.path,
+        start_version,
+        start_time,
+        end_version,
+        end_time,
+        storage_options=storage_options,
+        config=config,
+    )
+
+
+def _bound(spark: SparkSession, text: str) -> tuple[int | None, dt.datetime | None]:
+    """An integer is a version; what Spark can read as a timestamp is a time."""
+    if text.isdecimal():
+        return int(text), None
+    with spark_errors(f"reading the bound {text} of table_changes"):
+        row = spark.sql(f"SELECT {text} AS bound, typeof({text}) AS type").first()
+    if row is not None and row["type"] in {"tinyint", "smallint", "int", "bigint"} and row["bound"] is not None:
+        return int(row["bound"]), None
+    return None, _instant(spark, text)
+
+
+def _instant(spark: SparkSession, text: str) -> dt.datetime:
+    with spark_errors(f"reading the timestamp {text}"):
+        # Spark reads the text, so that every spelling that works in Spark SQL works here, in the session's time zone.
+        row = spark.sql(f"SELECT unix_millis(try_cast({text} AS TIMESTAMP)) AS ms").first()
+    if row is None or row["ms"] is None:
+        raise RequestError(f"{text} is not a timestamp. Write it like '2026-01-31 12:00:00'.")
+    return _EPOCH + dt.timedelta(milliseconds=int(row["ms"]))

@@ -1,0 +1,295 @@
+"""How does one walk through the tokens of a statement?
+
+`StatementReader` knows words, signs and names, a table's spelling, and how to step over an expression that it does not
+understand: the text of conditions, values and queries is handed on exactly as the user wrote it, because Spark, and
+nobody else, says what it means. Which words make up which statement is the business of the `parse_*` modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from ebbtide.errors import RequestError
+from ebbtide.pruning.lexer import Token
+from ebbtide.sql.statements import KNOWN_STATEMENTS, TableName, ViewName
+
+__all__ = ["SYNTAX", "StatementReader", "shown"]
+
+SYNTAX: Final = "PARSE_SYNTAX_ERROR"
+_SHOWN_CHARACTERS: Final = 60
+_OPENING: Final = frozenset({"(", "["})
+_CLOSING: Final = frozenset({")", "]"})
+# Behind these `case` is a column's name and opens nothing.
+_AFTER_A_NAME: Final = frozenset({")", "]", ",", "=", "."})
+_S = TypeVar("_S")
+
+
+class StatementReader:
+    """Walks through the tokens of one statement."""
+
+    def __init__(self, source: str, tokens: tuple[Token, ...]) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.at = 0
+
+    # --- tables and names ---------------------------------------------------------------------------------------------
+
+    def table(self) -> str:
+        """The path in delta.`path`."""
+        first = self.at
+        catalog, dot, name = (self.peek(offset) for offset in range(3))
+        is_delta = catalog is not None and (catalog.value or "").lower() == "delta" and catalog.kind != "string"
+        if is_delta and dot is not None and dot.text == "." and name is not None and name.kind == "quoted_name":
+            self.at += 3
+            if name.value and not self.is_next("."):
+                return name.value
+        found = "nothing" if first >= len(self.tokens) else shown(self.source[self.tokens[first].start :])
+        raise RequestError(
+            f"Expected a table written as delta.`/path/to/table`, found {found}. There is no catalog here that knows "
+            "tables by name: give the path, in backquotes.",
+            error_class="DELTA_UNSUPPORTED_SOURCE",
+        )
+
+    def table_or_view(self, *, not_a_name: frozenset[str] = frozenset({"where"})) -> TableName:
+        """The path in delta.`path`, or a name without dots, which can only be a view's."""
+        following = self.peek(1)
+        if not self.is_name(not_a_name=not_a_name) or (following is not None and following.text == "."):
+            return self.table()
+        return ViewName(self.name("a table"))
+
+    def alias(self, *, not_a_name: frozenset[str] = frozenset({"where"})) -> str | None:
+        explicit = self.accept("as")
+        if not self.is_name(not_a_name=not_a_name):
+            if explicit:
+                raise self.unexpected("a name after AS")
+            return None
+        return self.name("a name")
+
+    def is_name(self, *, not_a_name: frozenset[str] = frozenset()) -> bool:
+        """Whether a name comes next: quoted, or a word that is none of these."""
+        token = self.peek()
+        if token is None or not token.value:
+            return False
+        return token.kind == "quoted_name" or (token.kind == "word" and token.text not in not_a_name)
+
+    def name(self, what: str) -> str:
+        token = self.peek()
+        if token is None or not self.is_name():
+            raise self.unexpected(what)
+        self.at += 1
+        return token.value or ""
+
+    def dotted_name(self, what: str) -> str:
+        """Names with dots between them, as they are written."""
+        first = self.at
+        self.name(what)
+        while self.accept_sign("."):
+            self.name(f"the rest of {what}")
+        return self.text(first, self.at)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Names in parentheses."""
+        self.expect_sign("(")
+        found = [self.name(what)]
+        while self.accept_sign(","):
+            found.append(self.name(what))
+        self.expect_sign(")")
+        return tuple(found)
+
+    # --- text that is handed on ---------------------------------------------------------------------------------------
+
+    def text(self, first: int, end: int) -> str:
+        """The source from the token at `first` up to the one before `end`."""
+        return self.source[self.tokens[first].start : self.tokens[end - 1].end]
+
+    def rest(self, what: str) -> str:
+        """Everything that is left, a parenthesis too many included: Spark must see it and refuse."""
+        if self.is_done():
+            raise self.unexpected(what)
+        first, self.at = self.at, len(self.tokens)
+        return self.text(first, self.at)
+
+    def expression(
+        self, what: str, *, words: tuple[tuple[str, ...], ...] = (), signs: frozenset[str] = frozenset()
+    ) -> str:
+        """The text up to the first of these runs of words, or signs, that is not in parentheses or in CASE ... END."""
+        first, depth, cases = self.at, 0, 0
+        while (token := self.peek()) is not None:
+            if depth == 0 and cases == 0 and self._stops(token, words, signs):
+                break
+            if token.kind == "operator":
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+                if depth < 0:
+                    break
+            elif token.kind == "word" and not self._is_field():
+                cases += self._opens_case(token) - (token.text == "end" and cases > 0)
+            self.at += 1
+        if self.at == first:
+            raise self.unexpected(what)
+        return self.text(first, self.at)
+
+    def _stops(self, token: Token, words: tuple[tuple[str, ...], ...], signs: frozenset[str]) -> bool:
+        if token.kind == "operator":
+            return token.text in signs
+        return not self._is_field() and any(self.comes(*run) for run in words)
+
+    def _is_field(self) -> bool:
+        """Whether a dot stands before: t.when is a column, whatever its name."""
+        return self.at > 0 and self.tokens[self.at - 1].text == "."
+
+    def _opens_case(self, token: Token) -> bool:
+        following = self.peek(1)
+        return token.text == "case" and following is not None and following.text not in _AFTER_A_NAME
+
+    def parenthesised(self, what: str) -> str:
+        """The text in parentheses that come next, without them."""
+        self.expect_sign("(")
+        inside = self.expression(what)
+        self.expect_sign(")")
+        return inside
+
+    def step_over_parentheses(self, what: str) -> None:
+        """Arguments of a call; there may be none."""
+        if self.is_next("(") and (following := self.peek(1)) is not None and following.text == ")":
+            self.at += 2
+        else:
+            self.parenthesised(what)
+
+    # --- properties ---------------------------------------------------------------------------------------------------
+
+    def properties(self) -> dict[str, str]:
+        properties: dict[str, str] = {}
+        for key in self.items():
+            # The sign is optional in Spark's grammar.
+            self.accept_sign("=")
+            if key in properties:
+                raise RequestError(f"The property {key!r} is given twice.", error_class=SYNTAX)
+            properties[key] = self.value(key)
+        return properties
+
+    def items(self) -> Iterator[str]:
+        """The keys of a list in parentheses; whoever asks takes what belongs to a key before the next one."""
+        self.expect_sign("(")
+        while True:
+            yield self.key()
+            if not self.accept_sign(","):
+                break
+        self.expect_sign(")")
+
+    def key(self) -> str:
+        """A string, or names with dots between them."""
+        token = self.take("the name of a property")
+        if token.kind == "string":
+            return self.text_of(token)
+        parts = [token]
+        while self.accept_sign("."):
+            parts.append(self.take("the rest of a property's name"))
+        if any(part.kind not in {"word", "quoted_name"} for part in parts):
+            raise self.unexpected("the name of a property")
+        return ".".join(part.value or "" for part in parts)
+
+    def value(self, key: str) -> str:
+        sign = "-" if self.accept_sign("-") else ""
+        token = self.take(f"a value for {key!r}")
+        if token.kind == "string" and not sign:
+            return self.text_of(token)
+        if token.kind == "number":
+            return sign + token.text
+        if not sign and token.kind == "word" and token.text in {"true", "false"}:
+            return token.text
+        self.at -= 1
+        raise self.unexpected(f"a value for {key!r}: a string, a number, true or false")
+
+    def string(self, what: str) -> str:
+        token = self.take(what)
+        if token.kind != "string":
+            self.at -= 1
+            raise self.unexpected(what)
+        return self.text_of(token)
+
+    def text_of(self, token: Token) -> str:
+        if token.value is None:
+            raise RequestError(
+                f"What the string {token.text[:_SHOWN_CHARACTERS]} means depends on settings of the session, because "
+                "of its backslash or doubled quote. Write it as a raw string: r'...' or r\"...\".",
+                error_class=SYNTAX,
+            )
+        return token.value
+
+    def number(self, what: str) -> int:
+        token = self.take(what)
+        if token.kind != "number" or not token.text.isdecimal():
+            self.at -= 1
+            raise self.unexpected(what)
+        return int(token.text)
+
+    # --- tokens -------------------------------------------------------------------------------------------------------
+
+    def peek(self, offset: int = 0) -> Token | None:
+        at = self.at + offset
+        return self.tokens[at] if at < len(self.tokens) else None
+
+    def is_next(self, sign: str) -> bool:
+        token = self.peek()
+        return token is not None and token.kind == "operator" and token.text == sign
+
+    def comes(self, *words: str) -> bool:
+        """Whether these words come next."""
+        found = [self.peek(offset) for offset in range(len(words))]
+        return all(token is not None and token.kind == "word" for token in found) and [
+            token.text for token in found if token is not None
+        ] == list(words)
+
+    def accept(self, *words: str) -> bool:
+        """Step over the words if they all come next."""
+        if not self.comes(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def accept_sign(self, sign: str) -> bool:
+        if not self.is_next(sign):
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        if not self.accept(*words):
+            raise self.unexpected(" ".join(words).upper())
+
+    def expect_sign(self, sign: str) -> None:
+        if not self.accept_sign(sign):
+            raise self.unexpected(f"'{sign}'")
+
+    def take(self, what: str) -> Token:
+        token = self.peek()
+        if token is None:
+            raise self.unexpected(what)
+        self.at += 1
+        return token
+
+    def is_done(self) -> bool:
+        return self.at >= len(self.tokens)
+
+    def end(self, statement: _S) -> _S:
+        if not self.is_done():
+            raise self.unexpected("the end of the statement")
+        return statement
+
+    def unexpected(self, expected: str) -> RequestError:
+        token = self.peek()
+        found = "the statement ends" if token is None else f"found {shown(self.source[token.start :])}"
+        return RequestError(f"Expected {expected}, but {found}.", error_class=SYNTAX)
+
+    def unknown_statement(self) -> RequestError:
+        known = "; ".join(KNOWN_STATEMENTS)
+        return RequestError(
+            f"ebbtide.sql does not know the statement {shown(self.source.strip())}. It knows: {known}. Everything else "
+            "goes to spark.sql, where ebbtide.read(spark, path) can be a view."
+        )
+
+
+def shown(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "...")

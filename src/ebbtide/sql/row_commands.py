@@ -1,0 +1,160 @@
+"""How do DELETE, UPDATE, MERGE and INSERT become requests?
+
+Each function runs one statement and gives the row that answers it. Afterwards the views of the table show the change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.merge import MergeCommand
+from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.requests import DeleteRequest, UpdateRequest
+from ebbtide.commands.update import UpdateCommand
+from ebbtide.commands.write import WriteCommand
+from ebbtide.commands.write_request import WriteRequest
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema
+from ebbtide.sql.session import SqlSession, called
+from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Update
+from ebbtide.sql.views import refresh_views
+from ebbtide.table_views import rows_frame
+
+__all__ = ["run_delete", "run_insert", "run_merge", "run_update"]
+
+_AFFECTED: Final = pa.schema({"num_affected_rows": pa.int64()})
+_INSERTED: Final = pa.schema({"num_affected_rows": pa.int64(), "num_inserted_rows": pa.int64()})
+_MERGED: Final = pa.schema(
+    {
+        "num_affected_rows": pa.int64(),
+        "num_updated_rows": pa.int64(),
+        "num_deleted_rows": pa.int64(),
+        "num_inserted_rows": pa.int64(),
+    }
+)
+
+
+def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
+    store = session.store(statement.path)
+    alias = called(statement.path, statement.alias)
+    request = DeleteRequest(store, statement.condition, alias, session.options())
+    deleted = DeleteCommand(session.spark, request).run()
+    refresh_views(session.spark, store.url)
+    return rows_frame(session.spark, [(deleted.num_affected_rows,)], _AFFECTED)
+
+
+def run_update(session: SqlSession, statement: Update) -> DataFrame:
+    store = session.store(statement.path)
+    alias = called(statement.path, statement.alias)
+    options = session.options(UPDATE_WITH_VECTORS)
+    request = UpdateRequest(store, statement.condition, _pairs(statement.assignments), alias, options)
+    updated = UpdateCommand(session.spark, request).run()
+    refresh_views(session.spark, store.url)
+    return rows_frame(session.spark, [(updated.num_affected_rows,)], _AFFECTED)
+
+
+def run_merge(session: SqlSession, statement: Merge) -> DataFrame:
+    store = session.store(statement.path)
+    clauses = statement.clauses
+    request = MergeRequest(
+        store,
+        session.query(statement.source),
+        statement.condition,
+        tuple(_change(clause) for clause in clauses if clause.when == "matched"),
+        tuple(_insertion(clause) for clause in clauses if clause.when == "not matched"),
+        tuple(_change(clause) for clause in clauses if clause.when == "not matched by source"),
+        target_alias=called(statement.path, statement.alias),
+        source_alias=statement.source_alias,
+        schema_evolution=statement.schema_evolution or merges_schema(session.spark),
+        options=session.options(MERGE_WITH_VECTORS),
+    )
+    merged = MergeCommand(session.spark, request).run()
+    refresh_views(session.spark, store.url)
+    metrics = merged.metrics
+    counts = (
+        merged.num_affected_rows,
+        metrics.num_target_rows_updated,
+        metrics.num_target_rows_deleted,
+        metrics.num_target_rows_inserted,
+    )
+    return rows_frame(session.spark, [counts], _MERGED)
+
+
+def _change(clause: MergeClause) -> UpdateClause | DeleteClause:
+    if clause.action == "delete":
+        return DeleteClause(clause.condition)
+    return UpdateClause(_values(clause), clause.condition)
+
+
+def _insertion(clause: MergeClause) -> InsertClause:
+    return InsertClause(_values(clause), clause.condition)
+
+
+def _values(clause: MergeClause) -> ValuesOf:
+    """None stands for `*`."""
+    return _pairs(clause.assignments) if clause.assignments else None
+
+
+def _pairs(assignments: tuple[Assignment, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((assignment.target, assignment.value) for assignment in assignments)
+
+
+# --- INSERT -----------------------------------------------------------------------------------------------------------
+
+
+def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
+    store = session.store(statement.path)
+    snapshot = load_snapshot(store, config=session.config)
+    if statement.overwrite:
+        _refuse_dynamic_overwrite(session, snapshot)
+    rows = session.query(statement.query)
+    request = WriteRequest(
+        store,
+        rows if statement.by_name else _in_columns(rows, statement, snapshot),
+        mode="append" if not statement.overwrite and statement.replace_where is None else "overwrite",
+        replace_where=statement.replace_where,
+        merge_schema=merges_schema(session.spark),
+        policy=session.store_assignment_policy(),
+        options=session.options(),
+        hint=snapshot,
+    )
+    written = WriteCommand(session.spark, request).run()
+    refresh_views(session.spark, store.url)
+    counts = (written.num_affected_rows, written.metrics.num_output_rows)
+    return rows_frame(session.spark, [counts], _INSERTED)
+
+
+def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot) -> DataFrame:
+    """The rows under the names of the table's columns, or of those that the statement names, in order."""
+    known = {name.lower(): name for name in snapshot.schema.names}
+    wanted = statement.columns or snapshot.schema.names
+    unknown = [name for name in wanted if name.lower() not in known]
+    if unknown:
+        raise RequestError(
+            f"INSERT names the column '{unknown[0]}', which the table does not have. It has "
+            f"{', '.join(snapshot.schema.names)}.",
+            error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        )
+    if len(rows.columns) != len(wanted):
+        raise RequestError(
+            f"INSERT gives {len(rows.columns)} columns ({', '.join(rows.columns)}) for {len(wanted)} of the table: "
+            f"{', '.join(wanted)}. Name the columns that get values: INSERT INTO ... (column, ...).",
+            error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        )
+    return rows.toDF(*(known[name.lower()] for name in wanted))
+
+
+def _refuse_dynamic_overwrite(session: SqlSession, snapshot: Snapshot) -> None:
+    """A session that means "replace only these partitions" must not lose the others."""
+    mode = session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", None) or "static"
+    if mode.lower() == "dynamic" and snapshot.metadata.partition_columns:
+        raise RequestError(
+            "The session overwrites partitions dynamically (spark.sql.sources.partitionOverwriteMode), which INSERT "
+            "OVERWRITE does not do here: it replaces all rows. Name what to replace: INSERT INTO ... REPLACE WHERE "
+            "condition, or set the mode to STATIC."
+        )

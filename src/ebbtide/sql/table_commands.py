@@ -1,0 +1,89 @@
+"""How do CREATE and ALTER become requests?"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from ebbtide.commands.alter import set_properties, unset_properties
+from ebbtide.commands.create import CreateHow, CreateRequest, create_table
+from ebbtide.commands.table_definition import TableDefinition, schema_of
+from ebbtide.commands.write import WriteCommand
+from ebbtide.commands.write_request import WriteMode, WriteRequest
+from ebbtide.session_settings import table_defaults
+from ebbtide.spark_border import asking_the_analyser, spark_errors
+from ebbtide.sql.session import SqlSession
+from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView, SetProperties, UnsetProperties
+from ebbtide.sql.views import create_view, refresh_views
+
+__all__ = ["run_alter", "run_create_table", "run_create_view"]
+
+
+def run_create_table(session: SqlSession, statement: CreateTable) -> None:
+    if statement.query is not None:
+        _create_from_query(session, statement, statement.query)
+    else:
+        _create(session, statement)
+    refresh_views(session.spark, session.store(statement.path).url)
+
+
+def _create(session: SqlSession, statement: CreateTable) -> None:
+    fields = [_field(session.spark, column) for column in statement.columns]
+    schema = schema_of(T.StructType(fields), keeps_rules=True)
+    definition = TableDefinition(schema, statement.partition_by, statement.properties or {}, statement.comment)
+    how: CreateHow = "create"
+    if statement.or_replace or statement.if_not_exists:
+        how = "create_or_replace" if statement.or_replace else "create_if_not_exists"
+    defaults = table_defaults(session.spark)
+    request = CreateRequest(session.store(statement.path), definition, how, session.options(), lambda: defaults)
+    create_table(session.spark, request)
+
+
+def _field(spark: SparkSession, column: ColumnDefinition) -> T.StructField:
+    with spark_errors(f"reading the type {column.type!r} of the column '{column.name}'"), asking_the_analyser():
+        [read] = spark.createDataFrame([], f"c {column.type}").schema.fields
+    said = {
+        "comment": column.comment,
+        "CURRENT_DEFAULT": column.default,
+        "delta.generationExpression": column.generated_as,
+    }
+    metadata = {**read.metadata, **{key: value for key, value in said.items() if value is not None}}
+    return T.StructField(column.name, read.dataType, column.nullable, metadata)
+
+
+def _create_from_query(session: SqlSession, statement: CreateTable, query: str) -> None:
+    mode: WriteMode = "overwrite" if statement.or_replace else "ignore" if statement.if_not_exists else "error"
+    properties = dict(statement.properties or {})
+    if statement.comment is not None:
+        properties["comment"] = statement.comment
+    request = WriteRequest(
+        session.store(statement.path),
+        session.query(query),
+        mode=mode,
+        partition_by=statement.partition_by,
+        properties=properties,
+        overwrite_schema=statement.or_replace,
+        policy=session.store_assignment_policy(),
+        options=session.options(),
+        default_properties=lambda: table_defaults(session.spark),
+    )
+    WriteCommand(session.spark, request).run()
+
+
+def run_create_view(session: SqlSession, statement: CreateView) -> None:
+    create_view(
+        session.spark,
+        statement.name,
+        session.path(statement.path),
+        or_replace=statement.or_replace,
+        storage_options=session.storage_options,
+        config=session.config,
+    )
+
+
+def run_alter(session: SqlSession, statement: SetProperties | UnsetProperties) -> None:
+    store, options = session.store(statement.path), session.options()
+    if isinstance(statement, SetProperties):
+        set_properties(store, statement.properties, options=options)
+    else:
+        unset_properties(store, statement.keys, if_exists=statement.if_exists, options=options)

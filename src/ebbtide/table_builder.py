@@ -1,0 +1,114 @@
+"""How does Python describe a table that it wants made?
+
+The builder that delta-spark users know:
+
+    DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").partitionedBy("day").execute()
+
+It collects words, and `commands.create` serves them. What `execute` answers is for `ebbtide.table` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.create import CreateHow, CreateRequest, create_table
+from ebbtide.commands.table_definition import TableDefinition, schema_of
+from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.errors import RequestError
+from ebbtide.session_settings import table_defaults, write_options
+from ebbtide.storage import ObjectStore, open_store
+
+__all__ = ["DeltaTableBuilder"]
+
+Table = TypeVar("Table")
+
+
+class DeltaTableBuilder(Generic[Table]):
+    """A table in words; every method returns the builder, and `execute` makes the table."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        how: CreateHow,
+        opened: Callable[[ObjectStore, Mapping[str, str] | None], Table],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        config: EngineConfig = DEFAULT_CONFIG,
+    ) -> None:
+        self._spark = spark
+        self._how: CreateHow = how
+        self._opened = opened
+        self._storage_options = storage_options
+        self._config = config
+        self._path: str | None = None
+        self._fields: list[T.StructField] = []
+        self._partition_columns: tuple[str, ...] = ()
+        self._properties: dict[str, str] = {}
+        self._comment: str | None = None
+
+    def location(self, path: str, storage_options: Mapping[str, str] | None = None) -> DeltaTableBuilder[Table]:
+        """Where the table lies."""
+        self._path = path
+        self._storage_options = storage_options or self._storage_options
+        return self
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: str | T.DataType,
+        nullable: bool = True,
+        comment: str | None = None,
+        generatedAlwaysAs: str | None = None,
+    ) -> DeltaTableBuilder[Table]:
+        """One column; the type as SQL writes it, or Spark's own. `generatedAlwaysAs` is SQL over other columns."""
+        metadata = {"comment": comment} if comment is not None else {}
+        if generatedAlwaysAs is not None:
+            metadata["delta.generationExpression"] = generatedAlwaysAs
+        self._fields.append(T.StructField(colName, self._type(colName, dataType), nullable, metadata))
+        return self
+
+    def addColumns(self, cols: T.StructType | Sequence[T.StructField]) -> DeltaTableBuilder[Table]:
+        """The columns of a schema, with their comments and NOT NULLs."""
+        self._fields += cols.fields if isinstance(cols, T.StructType) else list(cols)
+        return self
+
+    def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder[Table]:
+        self._partition_columns = tuple(
+            name for item in cols for name in ((item,) if isinstance(item, str) else tuple(item))
+        )
+        return self
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder[Table]:
+        """A table property, such as delta.enableDeletionVectors; the protocol follows from them."""
+        self._properties[key] = value
+        return self
+
+    def comment(self, comment: str) -> DeltaTableBuilder[Table]:
+        self._comment = comment
+        return self
+
+    def execute(self) -> Table:
+        """Make the table, in one commit."""
+        if self._path is None:
+            raise RequestError("A table needs a place: .location(path) says where it lies.")
+        store = open_store(self._path, self._storage_options)
+        schema = schema_of(T.StructType(self._fields), keeps_rules=True)
+        definition = TableDefinition(schema, self._partition_columns, self._properties, self._comment)
+        options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
+        defaults = table_defaults(self._spark)
+        create_table(self._spark, CreateRequest(store, definition, self._how, options, lambda: defaults))
+        return self._opened(store, self._storage_options)
+
+    def _type(self, name: str, given: str | T.DataType) -> T.DataType:
+        if isinstance(given, T.DataType):
+            return given
+        with border.spark_errors(f"reading the type {given!r} of the column '{name}'"), border.asking_the_analyser():
+            described = T.DataType.fromDDL(f"c {given}")
+        if not isinstance(described, T.StructType) or len(described.fields) != 1:
+            raise RequestError(f"{given!r} is not the type of one column ('{name}').")
+        return described.fields[0].dataType

@@ -1,0 +1,398 @@
+"""Which rows may be in this table, and what fills the columns that nobody gave?
+
+A table's rules are NOT NULL (at every level), CHECK constraints and column invariants, the expressions of generated
+columns, and the lengths of char and varchar. All of them become one expression that is null for a good row and text for
+a bad one, and the first column of the table is computed through it. So the rules are checked when, and only when, a row
+is written: Spark cannot drop the check without dropping a column that is written, cannot move it in front of a filter
+as it could a condition, and a row that a later filter takes away breaks no rule.
+
+As in the reference, a CHECK that is null is violated, and so is a field that must not be null when its struct is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.errors import CorruptTableError, InternalError, UnsupportedFeatureError
+from ebbtide.protocol.features import is_feature_supported
+from ebbtide.protocol.schema import (
+    CHAR_VARCHAR,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    find_field,
+)
+from ebbtide.pruning.lexer import tokenize
+from ebbtide.write.assignment import stored
+from ebbtide.write.columns import spark_type
+from ebbtide.write.target import WriteTarget
+
+__all__ = ["completed", "conforming", "enforced", "generated_columns", "identity_columns"]
+
+CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
+GENERATION_EXPRESSION: Final = "delta.generationExpression"
+INVARIANTS: Final = "delta.invariants"
+_IDENTITY_PREFIX: Final = "delta.identity."
+_VIOLATED: Final = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+_NULL: Final = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+_MISMATCH: Final = "DELTA_REPLACE_WHERE_MISMATCH"
+_BY: Final = "violated by row with values:"
+_TOO_LONG: Final = "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
+_VOID: Final = PrimitiveType("void")
+_EMPTY_IS_NULL: Final = (PrimitiveType("string"), PrimitiveType("binary"))
+_SHOWN_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """`is_broken` is never null; `message` is text, for the row that broke it."""
+
+    is_broken: Column
+    error_class: str
+    message: Column
+
+
+def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = None) -> DataFrame:
+    """The frame, whose rows fail the query when they break a rule of the table.
+
+    `frame` has the table's logical columns; further columns are kept. `changes` names a column of it that is not null
+    where a row is change data, which tells of rows as they were: those are not judged. Whoever runs the query does so
+    under `spark_border.spark_errors`, which makes the failure a ConstraintViolationError.
+    """
+    with border.spark_errors(f"reading the constraints of {target.store.url}"), border.asking_the_analyser():
+        rules = list(_rules(target))
+        return _judged(_with_empty_as_null(frame, target), target, rules, changes) if rules else frame
+
+
+def conforming(frame: DataFrame, target: WriteTarget, condition: str) -> DataFrame:
+    """The frame, whose rows fail the query unless the condition is true for them."""
+    what = f"A row to write is not of those that replace_where ({condition}) replaces; its values:"
+    with border.spark_errors(f"reading the condition {condition!r}"), border.asking_the_analyser():
+        holds = F.coalesce(F.expr(condition), F.lit(False))
+        rule = _Rule(~holds, _MISMATCH, _values_message(target, what, condition))
+        return _judged(frame, target, [rule], None)
+
+
+def completed(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) -> DataFrame:
+    """The frame with every column of the table, in the table's order, then its other columns.
+
+    Columns not in `given` (names in lower case) are generated, or filled with their default, or null; what the frame
+    has under such a name is not looked at. Generated columns see the others as they are then.
+    """
+    names = {name.lower(): name for name in frame.columns}
+    missing = [field for field in target.schema.fields if field.name.lower() not in given]
+    lost = [name for name in given if name not in names and target.schema.get(name) is not None]
+    if lost:
+        raise InternalError(f"The column '{lost[0]}' is said to be given, but the rows do not have it.")
+    _refuse_identity(target, missing)
+    generated = generated_columns(target)
+    computed = {field.name: generated[field.name] for field in missing if field.name in generated}
+    filled = _filled(frame, target, names, {field.name for field in missing})
+    if not computed:
+        return filled
+    with border.spark_errors(f"computing the generated columns of {target.store.url}"), border.asking_the_analyser():
+        return _generated(filled, target, computed)
+
+
+def generated_columns(target: WriteTarget) -> Mapping[str, str]:
+    """Column name to generation expression."""
+    if not is_feature_supported(target.protocol, "generatedColumns"):
+        return {}
+    found = {}
+    for field in target.schema.fields:
+        expression = field.metadata.get(GENERATION_EXPRESSION)
+        if isinstance(expression, str):
+            found[field.name] = expression
+    return found
+
+
+def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
+    """Columns whose values the table would have to number."""
+    if not is_feature_supported(target.protocol, "identityColumns"):
+        return ()
+    return tuple(
+        field for field in target.schema.fields if any(key.startswith(_IDENTITY_PREFIX) for key in field.metadata)
+    )
+
+
+# --- filling ----------------------------------------------------------------------------------------------------------
+
+
+def _filled(frame: DataFrame, target: WriteTarget, names: Mapping[str, str], missing: set[str]) -> DataFrame:
+    own = {field.name.lower() for field in target.schema.fields}
+    defaults = _defaults(frame, target, missing)
+    columns = []
+    for field in target.schema.fields:
+        if field.name not in missing:
+            columns.append(border.column(names[field.name.lower()]).alias(field.name))
+        elif field.name in defaults:
+            columns.append(defaults[field.name].alias(field.name))
+        else:
+            columns.append(F.lit(None).cast(spark_type(field.type)).alias(field.name))
+    columns += [border.column(name) for lowered, name in names.items() if lowered not in own]
+    return frame.select(*columns)
+
+
+def _defaults(frame: DataFrame, target: WriteTarget, missing: set[str]) -> dict[str, Column]:
+    if not is_feature_supported(target.protocol, "allowColumnDefaults"):
+        return {}
+    fields = [f for f in target.schema.fields if f.name in missing and isinstance(f.metadata.get(CURRENT_DEFAULT), str)]
+    if not fields:
+        return {}
+    with border.spark_errors(f"reading the default values of {target.store.url}"), border.asking_the_analyser():
+        values = [F.expr(field.metadata[CURRENT_DEFAULT]) for field in fields]
+        types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values))).schema.fields
+    return {
+        field.name: stored(value, kind.dataType, field)
+        for field, value, kind in zip(fields, values, types, strict=True)
+    }
+
+
+def _generated(frame: DataFrame, target: WriteTarget, computed: Mapping[str, str]) -> DataFrame:
+    values = {name: F.expr(text) for name, text in computed.items()}
+    types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema.fields
+    fields = {field.name: field for field in target.schema.fields}
+    columns = {
+        name: stored(value, kind.dataType, fields[name]).alias(name)
+        for (name, value), kind in zip(values.items(), types, strict=True)
+    }
+    return frame.select(*(columns.get(name, border.column(name)) for name in frame.columns))
+
+
+def _refuse_identity(target: WriteTarget, missing: list[StructField]) -> None:
+    names = {field.name for field in missing}
+    wanted = [field.name for field in identity_columns(target) if field.name in names]
+    if wanted:
+        raise UnsupportedFeatureError(
+            f"The column '{wanted[0]}' of the table at {target.store.url} is an identity column, and Ebbtide does not "
+            "number new rows. Write them with the engine that made the table.",
+            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
+        )
+
+
+def _with_empty_as_null(frame: DataFrame, target: WriteTarget) -> DataFrame:
+    """The log says null for a partition value that is empty, so the rules are asked about null, as readers will be."""
+    texts = {field.name.lower() for field in target.partition_fields if field.type in _EMPTY_IS_NULL}
+    if not texts:
+        return frame
+
+    def of(name: str) -> Column:
+        value = border.column(name)
+        return F.when(F.length(value) > 0, value).alias(name) if name.lower() in texts else value
+
+    return frame.select(*(of(name) for name in frame.columns))
+
+
+def _judged(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], changes: str | None) -> DataFrame:
+    """The frame with one column computed through the rules."""
+    carrier = _carrier(target)
+    if not rules or carrier is None:
+        return frame
+    message = F.coalesce(
+        *(F.when(rule.is_broken, border.failure_message(rule.error_class, rule.message)) for rule in rules)
+    )
+    if changes is not None:
+        message = F.when(border.column(changes).isNull(), message)
+    checked = F.when(message.isNull(), border.column(carrier.name)).otherwise(F.raise_error(message))
+    judged = frame.select(
+        *(
+            checked.alias(name) if name.lower() == carrier.name.lower() else border.column(name)
+            for name in frame.columns
+        )
+    )
+    # Connect would report an expression that does not resolve only when the rows are written.
+    assert judged.schema is not None
+    return judged
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _carrier(target: WriteTarget) -> StructField | None:
+    """The column that is computed through the rules: one that is always written, into the files if possible."""
+    written = [field for field in target.schema.fields if field.type != _VOID]
+    partitioned = {name.lower() for name in target.partition_columns}
+    data = [field for field in written if field.name.lower() not in partitioned]
+    return next(iter(data or written), None)
+
+
+def _rules(target: WriteTarget) -> Iterator[_Rule]:
+    for field in target.schema.fields:
+        if field.type != _VOID:
+            yield from _not_null(border.column(field.name), field, field.name)
+    for field in target.schema.fields:
+        yield from _lengths(border.column(field.name), field)
+    for name, expression in _checks(target).items():
+        yield _check(target, name, expression)
+    generated = generated_columns(target)
+    for field in target.schema.fields:
+        if field.name in generated:
+            yield _generation(target, field, generated[field.name])
+
+
+def _not_null(value: Column, field: StructField, where: str) -> Iterator[_Rule]:
+    broken = _broken_nulls(value, field.type, field.nullable, where)
+    for is_broken, place in broken:
+        yield _Rule(is_broken, _NULL, F.lit(f"NOT NULL constraint violated for column: {place}."))
+
+
+def _broken_nulls(value: Column, kind: DataType, nullable: bool, where: str) -> Iterator[tuple[Column, str]]:
+    """(is some part null that must not be, which part) for the value and everything in it."""
+    if not nullable:
+        yield value.isNull(), where
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                yield from _broken_nulls(
+                    value.getField(field.name), field.type, field.nullable, f"{where}.{field.name}"
+                )
+        case ArrayType():
+            yield from _broken_elements(value, kind.element_type, kind.contains_null, f"{where}.element")
+        case MapType():
+            yield from _broken_elements(F.map_keys(value), kind.key_type, True, f"{where}.key")
+            yield from _broken_elements(
+                F.map_values(value), kind.value_type, kind.value_contains_null, f"{where}.value"
+            )
+
+
+def _broken_elements(value: Column, kind: DataType, nullable: bool, where: str) -> Iterator[tuple[Column, str]]:
+    probe = [place for _, place in _broken_nulls(F.lit(None), kind, nullable, where)]
+    if not probe:
+        return
+
+    def is_broken(element: Column) -> Column:
+        return reduce(Column.__or__, (broken for broken, _ in _broken_nulls(element, kind, nullable, where)))
+
+    yield F.coalesce(F.exists(value, is_broken), F.lit(False)), " or ".join(probe)
+
+
+def _lengths(value: Column, field: StructField) -> Iterator[_Rule]:
+    """Spark notes the whole type of a column as text where it holds a char or varchar, however deep inside."""
+    declared = field.metadata.get(CHAR_VARCHAR)
+    if not isinstance(declared, str):
+        return
+    described = T.DataType.fromDDL(f"c {declared}")
+    broken = _too_long(value, described.fields[0].dataType) if isinstance(described, T.StructType) else None
+    if broken is None:
+        return
+    said = f"exceeds a length of the column '{field.name}', which is {declared.strip()}."
+    message = F.concat(F.lit("The value '"), _shown(value), F.lit(f"' {said}"))
+    yield _Rule(F.coalesce(broken, F.lit(False)), _TOO_LONG, message)
+
+
+def _too_long(value: Column, declared: T.DataType) -> Column | None:
+    """Whether a string in the value is longer than declared; None when there is none that could be."""
+    match declared:
+        case T.CharType() | T.VarcharType():
+            return F.coalesce(F.length(value) > declared.length, F.lit(False))
+        case T.StructType():
+            parts = [_too_long(value.getField(field.name), field.dataType) for field in declared.fields]
+            found = [part for part in parts if part is not None]
+            return reduce(Column.__or__, found) if found else None
+        case T.ArrayType():
+            return _some_too_long(value, declared.elementType)
+        case T.MapType():
+            sides = (F.map_keys(value), declared.keyType), (F.map_values(value), declared.valueType)
+            found = [part for part in (_some_too_long(*side) for side in sides) if part is not None]
+            return reduce(Column.__or__, found) if found else None
+    return None
+
+
+def _some_too_long(values: Column, declared: T.DataType) -> Column | None:
+    if _too_long(F.lit(None), declared) is None:
+        return None
+
+    def is_too_long(item: Column) -> Column:
+        broken = _too_long(item, declared)
+        return F.lit(False) if broken is None else broken
+
+    return F.coalesce(F.exists(values, is_too_long), F.lit(False))
+
+
+def _checks(target: WriteTarget) -> dict[str, str]:
+    """Name to expression: the table's constraints, and the invariants of single columns."""
+    found = dict(target.properties.constraints)
+    for field in _all_fields(target.schema):
+        text = field.metadata.get(INVARIANTS)
+        if text is not None:
+            expression = _invariant(field.name, text)
+            found[f"EXPRESSION({expression})"] = expression
+    return found
+
+
+def _all_fields(schema: StructType) -> Iterator[StructField]:
+    for field in schema.fields:
+        yield field
+        if isinstance(field.type, StructType):
+            yield from _all_fields(field.type)
+
+
+def _invariant(column: str, text: object) -> str:
+    try:
+        expression = json.loads(text)["expression"]["expression"] if isinstance(text, str) else None
+    except (ValueError, KeyError, TypeError):
+        expression = None
+    if not isinstance(expression, str):
+        raise CorruptTableError(f"The column '{column}' has an invariant that cannot be read: {str(text)[:200]}")
+    return expression
+
+
+def _check(target: WriteTarget, name: str, expression: str) -> _Rule:
+    holds = F.coalesce(F.expr(expression), F.lit(False))
+    return _Rule(
+        ~holds, _VIOLATED, _values_message(target, f"CHECK constraint {name} ({expression}) {_BY}", expression)
+    )
+
+
+def _generation(target: WriteTarget, field: StructField, expression: str) -> _Rule:
+    shown = f"{border.quoted(field.name)} <=> {expression}"
+    message = _values_message(target, f"CHECK constraint Generated Column ({shown}) {_BY}", shown)
+    value = F.expr(expression).cast(spark_type(field.type))
+    return _Rule(~border.column(field.name).eqNullSafe(value), _VIOLATED, message)
+
+
+def _values_message(target: WriteTarget, what: str, expression: str) -> Column:
+    """`what`, and the values of the columns that the expression reads."""
+    parts = [F.lit(what)]
+    for path in _read_columns(target.schema, expression):
+        value = border.column(path[0])
+        for name in path[1:]:
+            value = value.getField(name)
+        parts += [F.lit(f"\n - {'.'.join(path)} : "), _shown(value)]
+    return F.concat(*parts)
+
+
+def _read_columns(schema: StructType, expression: str) -> list[tuple[str, ...]]:
+    """The columns that the text names, as far as a reader without Spark's analyser can tell."""
+    paths: list[list[str]] = []
+    continues = False
+    for token in tokenize(expression) or ():
+        is_name = token.kind in {"word", "quoted_name"}
+        if is_name and not continues:
+            paths.append([])
+        if is_name:
+            paths[-1].append(token.value or "")
+        continues = bool(paths) and token.text == "."
+    chains = [_longest_chain(schema, path) for path in paths]
+    return list(dict.fromkeys(tuple(field.name for field in chain) for chain in chains if chain is not None))
+
+
+def _longest_chain(schema: StructType, path: list[str]) -> tuple[StructField, ...] | None:
+    chains = (find_field(schema, path[:length]) for length in range(len(path), 0, -1))
+    return next((chain for chain in chains if chain is not None), None)
+
+
+def _shown(value: Column) -> Column:
+    return F.coalesce(F.substring(value.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))

@@ -1,0 +1,86 @@
+"""How does Python write a DataFrame to a table?
+
+`ebbtide.write(df, path, mode="append")`: one call for what `df.write.format("delta")` does elsewhere. Thin on purpose:
+the call becomes a request, and `commands.write` serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from ebbtide.commands.write import WriteCommand
+from ebbtide.commands.write_request import WriteMode, WriteRequest, WriteResult
+from ebbtide.errors import RequestError
+from ebbtide.session_settings import table_defaults, write_options
+from ebbtide.storage import open_store
+
+__all__ = ["write"]
+
+
+def write(
+    df: DataFrame,
+    path: str,
+    mode: WriteMode = "error",
+    partition_by: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    *,
+    replace_where: str | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> WriteResult:
+    """Write the rows of `df` to the Delta table at `path`, which is made where there is none.
+
+    `mode` says what to do with a table that is there: "error", "append", "overwrite" or "ignore". Columns are matched
+    by name, whatever their case, and cast to the table's types; a value that does not fit fails the write. Columns that
+    `df` lacks are generated, or get their default, or null. `merge_schema` adds columns that the table lacks;
+    `overwrite_schema` puts the columns and `partition_by` of this write in the place of the table's. `replace_where`
+    (with mode "overwrite") replaces only the rows for which the condition is true, and all rows of `df` must fulfil it.
+
+    `partition_by` and `properties` are for a new table. `txn=(application, number)` makes the write land once, however
+    often it is sent. On any error the table is as it was.
+    """
+    if not isinstance(replace_where, str | None):
+        raise RequestError(f"replace_where is SQL text, not {type(replace_where).__name__}.")
+    spark = df.sparkSession
+    app_id, number = _checked_txn(txn)
+    options = write_options(
+        spark,
+        txn_app_id=app_id,
+        txn_version=number,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+    request = WriteRequest(
+        store=open_store(path, storage_options),
+        frame=df,
+        mode=mode,
+        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        properties=dict(properties or {}),
+        replace_where=replace_where,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
+        policy=spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI",
+        options=options,
+        default_properties=lambda: table_defaults(spark),
+    )
+    return WriteCommand(spark, request).run()
+
+
+def _checked_txn(txn: tuple[str, int] | None) -> tuple[str | None, int | None]:
+    if txn is None:
+        return None, None
+    try:
+        app_id, version = txn
+    except (TypeError, ValueError):
+        app_id, version = None, None
+    if not isinstance(app_id, str) or not isinstance(version, int) or isinstance(version, bool) or version < 0:
+        raise RequestError(
+            f"txn={txn!r} must be (application id, number), such as ('nightly', 7).",
+            error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+        )
+    return app_id, version

@@ -1,0 +1,120 @@
+"""Is a MERGE that loses a race what it would have been had it started after the winner?"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.support.invariants import look
+from tests.support.log_reading import newest_version
+from tests.support.merge_checks import assert_merged
+from tests.support.races import append, unnamed_files
+from tests.support.table_builder import TableBuilder
+
+import ebbtide
+from ebbtide.commands.merge import MergeCommand
+from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import DeltaConcurrentModificationException
+from ebbtide.storage import open_store
+from ebbtide.table import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["on", "off"])
+def table(request, tmp_path):
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).deletion_vectors()
+    builder.table_property("vectors", request.param)
+    return builder.file([{"id": 1}, {"id": 2}, {"id": 3}]).file([{"id": 11}, {"id": 12}]).commit()
+
+
+UPSERT = {"matched": (UpdateClause((("id", "t.id + 100"),)),), "not_matched": (InsertClause(None),)}
+
+
+def race(spark, table, winner, ids, clauses=UPSERT, source=None, **options):
+    """The merge's answer; `winner` commits when the merge is about to. The table is checked around the merge."""
+    images = []
+
+    def let_the_winner_in(phase):
+        if phase == "Committing":
+            winner()
+            images.append(look(spark, table.path))
+
+    frame = spark.createDataFrame([(number,) for number in ids], "id long") if source is None else source
+    vectors = table._properties["vectors"]
+    request = MergeRequest(
+        open_store(str(table.path)),
+        frame.alias("s"),
+        "t.id = s.id",
+        target_alias="t",
+        options=WriteOptions(deletion_vectors=vectors, **options),
+        **clauses,
+    )
+    result = MergeCommand(spark, request, on_phase=let_the_winner_in).run()
+    assert_merged(spark, table.path, images[0], result)
+    assert not unnamed_files(table.path), "an abandoned attempt left files behind"
+    return result
+
+
+def delete(spark, table, condition):
+    return lambda: DeltaTable.forPath(spark, str(table.path)).delete(condition)
+
+
+def ids_of(spark, table):
+    return sorted(row["id"] for row in ebbtide.read(spark, str(table.path)).collect())
+
+
+def test_file_that_nobody_looked_at_does_not_matter(spark, table):
+    result = race(spark, table, delete(spark, table, "id = 11"), [2, 4])
+    assert result.version == 2
+    assert (result.num_updated_rows, result.num_inserted_rows) == (1, 1)
+    assert ids_of(spark, table) == [1, 3, 4, 12, 102]
+
+
+def test_row_that_the_winner_deleted_is_inserted(spark, table):
+    result = race(spark, table, delete(spark, table, "id = 2"), [2, 3])
+    assert (result.num_updated_rows, result.num_inserted_rows) == (1, 1)
+    assert ids_of(spark, table) == [1, 2, 11, 12, 103]
+
+
+def test_row_that_the_winner_appended_is_updated(spark, table):
+    store = open_store(str(table.path))
+    result = race(spark, table, lambda: append(store, [4]), [2, 4])
+    assert (result.num_updated_rows, result.num_inserted_rows) == (2, 0)
+    assert ids_of(spark, table) == [1, 3, 11, 12, 102, 104]
+
+
+def test_duplicate_that_the_winner_made_is_no_second_partner(spark, table):
+    store = open_store(str(table.path))
+    result = race(spark, table, lambda: append(store, [2]), [2])
+    assert result.num_updated_rows == 2
+    assert ids_of(spark, table) == [1, 3, 11, 12, 102, 102]
+
+
+def test_rows_without_a_partner_follow_the_winner(spark, table):
+    store = open_store(str(table.path))
+    clauses = {"not_matched_by_source": (DeleteClause("t.id > 3"),)}
+    result = race(spark, table, lambda: append(store, [50]), [11], clauses)
+    assert result.num_deleted_rows == 2
+    assert ids_of(spark, table) == [1, 2, 3, 11]
+
+
+def test_winner_that_did_it_all_leaves_nothing_to_do(spark, table):
+    result = race(spark, table, delete(spark, table, "id = 2"), [2], {"matched": (DeleteClause(),)})
+    assert (result.version, result.num_affected_rows) == (None, 0)
+
+
+def test_request_to_abort_raises_what_the_reference_raises(spark, table):
+    with pytest.raises(DeltaConcurrentModificationException):
+        race(spark, table, delete(spark, table, "id = 2"), [2], conflicts="abort")
+    assert newest_version(table.path) == 1
+    assert not unnamed_files(table.path)
+
+
+def test_source_that_reads_the_target_cannot_follow(spark, table):
+    store = open_store(str(table.path))
+    itself = ebbtide.read(spark, str(table.path))
+    with pytest.raises(DeltaConcurrentModificationException):
+        race(spark, table, lambda: append(store, [4]), [], source=itself)
+    assert ids_of(spark, table) == [1, 2, 3, 4, 11, 12]
+    assert not unnamed_files(table.path)
