@@ -7,7 +7,8 @@ The names delta-spark users know, on plain PySpark: `DeltaTable.forPath(spark, p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,6 +23,7 @@ from ebbtide.commands.update_results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
 from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
+from ebbtide.log.listing import list_log
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.scan import scan_rows
 from ebbtide.scan.conditions import prune_files
@@ -32,7 +34,7 @@ from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_views import detail_frame, history_frame
 
-__all__ = ["DeltaTable", "read", "timestamp_ms"]
+__all__ = ["DeltaTable", "looking_above", "read", "timestamp_ms"]
 
 StorageOptions = Mapping[str, str]
 
@@ -53,7 +55,8 @@ def read(
     pushed into Parquet by Spark as usual, but by then all files of the table are part of the plan.) A timestamp is an
     ISO string or a datetime; without a zone it is in the session's time zone.
     """
-    snapshot = _load(open_store(path, storage_options), spark, version, timestamp, config)
+    with looking_above(path, storage_options):
+        snapshot = _load(open_store(path, storage_options), spark, version, timestamp, config)
     if where is None:
         return scan_rows(spark, snapshot, storage_options=storage_options)
     files = prune_files(spark, snapshot, where)
@@ -93,7 +96,8 @@ class DeltaTable:
     ) -> DeltaTable:
         """The table at `path`; TableNotFoundError when there is none."""
         table = cls(spark, open_store(path, storage_options), storage_options=storage_options, config=config)
-        table._snapshot()
+        with looking_above(path, storage_options):
+            table._snapshot()
         return table
 
     @classmethod
@@ -322,6 +326,24 @@ class DeltaTable:
     def __repr__(self) -> str:
         at = f" at version {self._latest.version}" if self._latest is not None else ""
         return f"<DeltaTable {self._store.url}{at}>"
+
+
+@contextmanager
+def looking_above(path: str, storage_options: StorageOptions | None) -> Iterator[None]:
+    """Where there is no table, say so when the path is a partition directory of one."""
+    try:
+        yield
+    except TableNotFoundError as error:
+        above = path.rstrip("/")
+        while "=" in above.rpartition("/")[2]:
+            above = above.rpartition("/")[0]
+            if above and list_log(open_store(above, storage_options)).has_log_files:
+                raise TableNotFoundError(
+                    f"{path} is a directory inside the Delta table at {above}, and a table can only be opened for a "
+                    f"full scan. Open {above} and choose the partition with a condition.",
+                    error_class="DELTA_UNEXPECTED_PARTIAL_SCAN",
+                ) from error
+        raise
 
 
 def _load(

@@ -31,7 +31,12 @@ __all__ = ["Assignment", "BoundAssignments", "Target", "assigned_column", "bind_
 
 _IDENTITY = "delta.identity.start"
 _DEFAULT = "CURRENT_DEFAULT"
-_NOT_OF_ONE_ROW = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "UNSUPPORTED_GENERATOR")
+_NOT_OF_ONE_ROW = (
+    "INVALID_WHERE_CONDITION",
+    "UNSUPPORTED_EXPR_FOR_OPERATOR",
+    "UNSUPPORTED_GENERATOR",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+)
 
 
 @dataclass(frozen=True, slots=True)

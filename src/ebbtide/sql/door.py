@@ -7,6 +7,7 @@ Python call would have made, and the answer is a DataFrame, as `spark.sql` would
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from ebbtide.sql.statements import (
     Update,
 )
 from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
+from ebbtide.table import looking_above
 from ebbtide.table_views import rows_frame
 
 __all__ = ["sql"]
@@ -54,7 +56,10 @@ def sql(
     with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL give their rows; CREATE and ALTER give none. RequestError for what
     is not such a statement.
     """
-    return _run(SqlSession(spark, storage_options, config), parse_statement(statement))
+    parsed = parse_statement(statement)
+    target = getattr(parsed, "path", None)
+    with looking_above(target, storage_options) if isinstance(target, str) else nullcontext():
+        return _run(SqlSession(spark, storage_options, config), parsed)
 
 
 def _run(session: SqlSession, statement: Statement) -> DataFrame:

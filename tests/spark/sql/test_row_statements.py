@@ -212,3 +212,16 @@ def test_table_is_made_from_a_query(spark, table, tmp_path):
     assert ebbtide.read(spark, str(path)).columns == ["a"]
     ebbtide.sql(spark, f"CREATE TABLE IF NOT EXISTS delta.`{path}` AS SELECT 2 AS b")
     assert ebbtide.read(spark, str(path)).collect() == [(1,)]
+
+
+@pytest.mark.parametrize("statement", ["UPDATE delta.`{}/part=a` SET id = 1", "DELETE FROM delta.`{}/part=a`"])
+def test_partition_directory_is_not_taken_for_a_table(spark, tmp_path, statement):
+    schema = pa.schema({"id": pa.int64(), "part": pa.string()})
+    builder = TableBuilder(tmp_path / "t", schema).partitioned_by("part").file([{"id": 1, "part": "a"}]).commit()
+    with pytest.raises(TableNotFoundError, match="full scan") as caught:
+        ebbtide.sql(spark, statement.format(builder.path))
+    assert caught.value.error_class == "DELTA_UNEXPECTED_PARTIAL_SCAN"
+    with pytest.raises(TableNotFoundError, match="is a directory inside the Delta table"):
+        ebbtide.read(spark, f"{builder.path}/part=a")
+    with pytest.raises(TableNotFoundError, match="no Delta table"):
+        ebbtide.read(spark, str(tmp_path / "other" / "part=a"))
