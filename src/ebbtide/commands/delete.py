@@ -36,6 +36,9 @@ from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
 __all__ = ["DeleteCommand", "DeleteOutcome", "assert_removable"]
 
+# What the reference records of a TRUNCATE.
+_TRUNCATE_METRICS = ("numRemovedFiles", "executionTimeMs")
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteOutcome:
@@ -170,10 +173,12 @@ class _Follower:
 
     def operation(self) -> Operation:
         predicates = [] if self.matcher is None else [self.matcher.shown]
+        is_truncate = self.command.request.operation == "TRUNCATE"
+        metrics = self.metrics().operation_metrics
         return Operation(
-            name="DELETE",
-            parameters={"predicate": orjson.dumps(predicates).decode()},
-            metrics=self.metrics().operation_metrics,
+            name=self.command.request.operation,
+            parameters={} if is_truncate else {"predicate": orjson.dumps(predicates).decode()},
+            metrics={name: metrics[name] for name in _TRUNCATE_METRICS} if is_truncate else metrics,
             user_metadata=self.command.request.options.user_metadata,
             tags=self._tags(),
         )

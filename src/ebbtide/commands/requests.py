@@ -70,6 +70,8 @@ class DeleteRequest:
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
     shown: str | None = None
+    # TRUNCATE is a DELETE of everything under a name of its own.
+    operation: Literal["DELETE", "TRUNCATE"] = "DELETE"
 
 
 @dataclass(frozen=True, slots=True)

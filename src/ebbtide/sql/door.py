@@ -17,7 +17,7 @@ from ebbtide.commands.explanation import explain_delete
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.sql.parse import parse_statement
-from ebbtide.sql.row_commands import run_delete, run_insert, run_merge, run_update
+from ebbtide.sql.row_commands import run_delete, run_insert, run_merge, run_truncate, run_update
 from ebbtide.sql.session import SqlSession, called
 from ebbtide.sql.statements import (
     CreateTable,
@@ -31,6 +31,7 @@ from ebbtide.sql.statements import (
     Query,
     SetProperties,
     Statement,
+    Truncate,
     UnsetProperties,
     Update,
 )
@@ -52,8 +53,8 @@ def sql(
 ) -> DataFrame:
     """Run one statement on Delta tables written as delta.`path`.
 
-    Queries give their rows, DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed, EXPLAIN one
-    with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL give their rows; CREATE and ALTER give none. RequestError for what
+    Queries give their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one
+    with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL their rows; CREATE, ALTER and TRUNCATE none. RequestError for what
     is not such a statement.
     """
     parsed = parse_statement(statement)
@@ -68,6 +69,8 @@ def _run(session: SqlSession, statement: Statement) -> DataFrame:
             return session.query(statement.text)
         case Delete():
             return run_delete(session, statement)
+        case Truncate():
+            return run_truncate(session, statement)
         case Update():
             return run_update(session, statement)
         case Merge():

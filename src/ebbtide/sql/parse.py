@@ -10,7 +10,7 @@ from ebbtide.sql.boundaries import single_statement
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
 from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
 from ebbtide.sql.reader import SYNTAX, StatementReader, shown
-from ebbtide.sql.statements import Explain, Query, Statement
+from ebbtide.sql.statements import Explain, Query, Statement, Truncate
 
 __all__ = ["parse_statement"]
 
@@ -43,6 +43,8 @@ def _statement(reader: StatementReader) -> Statement:
         raise reader.unexpected("SELECT, MERGE or INSERT after WITH")
     if reader.accept("delete", "from"):
         return parse_delete(reader)
+    if reader.accept("truncate", "table"):
+        return reader.end(Truncate(reader.table_or_view()))
     if reader.accept("update"):
         return parse_update(reader)
     if reader.accept("alter", "table"):

@@ -1,4 +1,4 @@
-"""How do DELETE, UPDATE, MERGE and INSERT become requests?
+"""How do DELETE, TRUNCATE, UPDATE, MERGE and INSERT become requests?
 
 Each function runs one statement and gives the row that answers it. Afterwards the views of the table show the change.
 """
@@ -21,11 +21,11 @@ from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema
 from ebbtide.sql.session import SqlSession, called
-from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Update
+from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Truncate, Update
 from ebbtide.sql.views import refresh_views
 from ebbtide.table_views import rows_frame
 
-__all__ = ["run_delete", "run_insert", "run_merge", "run_update"]
+__all__ = ["run_delete", "run_insert", "run_merge", "run_truncate", "run_update"]
 
 _AFFECTED: Final = pa.schema({"num_affected_rows": pa.int64()})
 _INSERTED: Final = pa.schema({"num_affected_rows": pa.int64(), "num_inserted_rows": pa.int64()})
@@ -46,6 +46,14 @@ def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
     deleted = DeleteCommand(session.spark, request).run()
     refresh_views(session.spark, store.url)
     return rows_frame(session.spark, [(deleted.num_affected_rows,)], _AFFECTED)
+
+
+def run_truncate(session: SqlSession, statement: Truncate) -> DataFrame:
+    store = session.store(statement.path)
+    request = DeleteRequest(store, None, None, session.options(), operation="TRUNCATE")
+    DeleteCommand(session.spark, request).run()
+    refresh_views(session.spark, store.url)
+    return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
 def run_update(session: SqlSession, statement: Update) -> DataFrame:

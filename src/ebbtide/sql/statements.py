@@ -27,6 +27,7 @@ __all__ = [
     "SetProperties",
     "Statement",
     "TableName",
+    "Truncate",
     "UnsetProperties",
     "Update",
     "ViewName",
@@ -34,6 +35,7 @@ __all__ = [
 
 KNOWN_STATEMENTS: Final = (
     "DELETE FROM delta.`path` [[AS] alias] [WHERE condition]",
+    "TRUNCATE TABLE delta.`path`",
     "UPDATE delta.`path` [[AS] alias] SET column = value, ... [WHERE condition]",
     "MERGE [WITH SCHEMA EVOLUTION] INTO delta.`path` [[AS] alias] USING source [[AS] alias] ON condition WHEN ...",
     "INSERT INTO | OVERWRITE delta.`path` [(columns)] query or VALUES",
@@ -186,6 +188,11 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncate:
+    path: TableName
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     statement: Delete
 
@@ -206,6 +213,7 @@ Statement: TypeAlias = (
     | Update
     | Merge
     | Insert
+    | Truncate
     | CreateTable
     | CreateView
     | SetProperties

@@ -13,6 +13,7 @@ from ebbtide.sql.statements import (
     DescribeHistory,
     Explain,
     SetProperties,
+    Truncate,
     UnsetProperties,
     ViewName,
 )
@@ -39,6 +40,7 @@ from ebbtide.sql.statements import (
             "CREATE TEMP VIEW v AS SELECT * FROM (SELECT * FROM (SELECT * FROM delta.`/t` AS a) b) AS c;",
             CreateView("v", "/t"),
         ),
+        ("truncate table delta.`/t`;", Truncate("/t")),
         ("DESCRIBE DETAIL delta.`/t`", DescribeDetail("/t")),
         ("desc history delta.`/t`;", DescribeHistory("/t")),
         ("DESCRIBE HISTORY delta.`/t` LIMIT 3", DescribeHistory("/t", 3)),
@@ -82,7 +84,7 @@ def test_properties_to_take_away_are_read(words, if_exists):
 @pytest.mark.parametrize(
     "text",
     [
-        "TRUNCATE TABLE delta.`/t`",
+        "OPTIMIZE delta.`/t`",
         "DESCRIBE delta.`/t`",
         "ALTER TABLE delta.`/t` ADD COLUMN x INT",
         "",
