@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import deltalake
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 import ebbtide
 from bench.measure import Comparison, Contender, Sample, compare
@@ -49,15 +48,13 @@ def run(setup: Setup) -> list[Comparison]:
 
 def _source(setup: Setup, files: list[Path], name: str, step: int, *, inserts: int) -> Path:
     """Every `step`-th row with another number; with `inserts`, every second of them gets an id that is not there."""
-    path = setup.directory / f"{name}.parquet"
-    table = pa.concat_tables(pq.read_table(file) for file in files)
-    ids = table["id"]
-    table = table.filter(pc.equal(pc.subtract(ids, pc.multiply(pc.divide(ids, step), step)), 3 % step))
-    table = table.set_column(table.schema.get_field_index("number"), "number", pc.add(table["number"], 1))
+    directory = setup.directory / name
+    rows = setup.spark.read.parquet(*map(str, files)).where(f"id % {step} = {3 % step}")
+    rows = rows.withColumn("number", F.expr("number + 1"))
     if inserts:
-        moved = [value + (inserts if place % 2 else 0) for place, value in enumerate(table["id"].to_pylist())]
-        table = table.set_column(0, "id", pa.array(moved, pa.int64()))
-    pq.write_table(table, path)
+        rows = rows.withColumn("id", F.expr(f"IF(id % {2 * step} = {3 % step}, id, id + {inserts})"))
+    rows.coalesce(1).write.parquet(str(directory))
+    [path] = directory.glob("part-*.parquet")
     return path
 
 

@@ -33,6 +33,16 @@ from ebbtide.errors import (
     UnsupportedFeatureError,
 )
 
+try:
+    # Classic PySpark raises it for failures that have no class of their own in Python, such as a file that a task could
+    # not read. Where only Connect is installed there is no such package.
+    from py4j.protocol import Py4JJavaError as JvmError
+except ImportError:
+
+    class JvmError(Exception):  # type: ignore[no-redef]
+        """Never raised: there is no JVM in reach."""
+
+
 __all__ = [
     "READER_ROW_INDEX",
     "analyse",
@@ -122,6 +132,9 @@ _VIOLATIONS = frozenset(
     }
 )
 _FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
+
+# Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
+_JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
 _write_settings_lock = Lock()
 _write_settings_in_use: dict[int, tuple[int, dict[str, str | None]]] = {}
@@ -397,19 +410,18 @@ def spark_errors(doing: str) -> Iterator[None]:
         yield
     except DeltaError:
         raise
-    except PySparkException as error:
+    except (PySparkException, JvmError) as error:
         _raise_translated(error, doing)
 
 
-def _raise_translated(error: PySparkException, doing: str) -> NoReturn:
-    name = condition_of(error)
+def _raise_translated(error: PySparkException | JvmError, doing: str) -> NoReturn:
+    name = condition_of(error) if isinstance(error, PySparkException) else _condition_in(error)
     # The analyser quotes the plan, and our texts in it, though no row has failed.
     ours = None if isinstance(error, AnalysisException) else _FAILURE.search(str(error))
     if ours is not None:
         kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
         raise kind(ours[2], error_class=ours[1]) from error
-    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    message = f"While {doing}: {first_line}"
+    message = f"While {doing}: {_first_line(error)}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         raise MissingDataFileError(f"{message} The log names this file, but it is not in storage.") from error
     if name.startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET")):
@@ -421,6 +433,18 @@ def _raise_translated(error: PySparkException, doing: str) -> NoReturn:
     if isinstance(error, AnalysisException):
         raise InvalidPredicateError(message, error_class=name) from error
     raise RequestError(message, error_class=name) from error
+
+
+def _condition_in(error: JvmError) -> str:
+    found = _JVM_CONDITION.search(str(error))
+    return found[1] if found else ""
+
+
+def _first_line(error: PySparkException | JvmError) -> str:
+    text = str(error)
+    found = None if isinstance(error, PySparkException) else _JVM_CONDITION.search(text)
+    lines = text[found.start() if found else 0 :].strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def input_files(frame: DataFrame) -> list[str]:

@@ -184,3 +184,16 @@ def test_broken_constraint_names_itself_and_leaves_nothing_behind(spark, tmp_pat
         with pytest.raises(ConstraintViolationError, match="positive"):
             broken.execute()
     assert sorted(table.path.rglob("*")) == before
+
+
+def test_source_that_cannot_be_read_is_a_typed_error_and_nothing_is_written(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).file([{"id": 1}]).commit()
+    spark.range(3).coalesce(1).write.parquet(str(tmp_path / "source"))
+    source = spark.read.parquet(str(tmp_path / "source"))
+    assert source.columns == ["id"]
+    [part] = (tmp_path / "source").glob("part-*.parquet")
+    part.write_bytes(part.read_bytes()[:40])
+    merge = DeltaTable.forPath(spark, str(builder.path)).alias("t").merge(source.alias("s"), "t.id = s.id")
+    with pytest.raises(DeltaError, match="reading the source of the merge"):
+        merge.whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    assert len(list(builder.log.glob("*.json"))) == 1
