@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
@@ -79,7 +80,7 @@ def _merged(setup: Setup, files: list[Path], label: str, source: Path, *, insert
 
     def theirs(path: str) -> None:
         merge = deltalake.DeltaTable(path).merge(
-            pq.read_table(source), predicate="t.id = s.id", source_alias="s", target_alias="t"
+            _in_memory(source), predicate="t.id = s.id", source_alias="s", target_alias="t"
         )
         merge = merge.when_matched_update_all()
         (merge.when_not_matched_insert_all() if inserts else merge).execute()
@@ -92,9 +93,16 @@ def _appended(setup: Setup, files: list[Path], source: Path) -> Comparison:
         ebbtide.write(setup.spark.read.parquet(str(source)), path, mode="append")
 
     def theirs(path: str) -> None:
-        deltalake.write_deltalake(path, pq.read_table(source), mode="append")
+        deltalake.write_deltalake(path, _in_memory(source), mode="append")
 
     return _compared(setup, files, "append of 10 %", theirs, ours)
+
+
+def _in_memory(source: Path) -> pa.Table:
+    """The source as deltalake takes it; Spark writes timestamps in a form that says nothing of their zone."""
+    table = pq.read_table(source)
+    place = table.schema.get_field_index("seen")
+    return table.set_column(place, "seen", table["seen"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")))
 
 
 def _compared(
