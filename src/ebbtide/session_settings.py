@@ -87,18 +87,12 @@ def write_options(
 
 def changes_may_be_out_of_range(spark: SparkSession) -> bool:
     """Whether bounds of a change feed beyond the newest version mean "nothing there" instead of a mistake."""
-    text = _setting(spark, CHANGES_OUT_OF_RANGE) or "false"
-    if text.strip().lower() not in {"true", "false"}:
-        _refuse(CHANGES_OUT_OF_RANGE, text, "must be true or false")
-    return text.strip().lower() == "true"
+    return _flag(spark, CHANGES_OUT_OF_RANGE)
 
 
 def merges_schema(spark: SparkSession) -> bool:
     """Whether columns that only the rows to be written have are added to the table."""
-    text = _setting(spark, SCHEMA_AUTO_MERGE) or "false"
-    if text.strip().lower() not in {"true", "false"}:
-        _refuse(SCHEMA_AUTO_MERGE, text, "must be true or false")
-    return text.strip().lower() == "true"
+    return _flag(spark, SCHEMA_AUTO_MERGE)
 
 
 def table_defaults(spark: SparkSession) -> dict[str, str]:
@@ -147,6 +141,13 @@ def _with_vector_file_size(spark: SparkSession, config: EngineConfig) -> EngineC
     if size is None or not 1 <= size <= _MAX_VECTOR_FILE:
         _refuse(VECTOR_FILE_SIZE, text, "must be a size from 1 byte to 2 GiB, such as 2097152 or 2m")
     return replace(config, deletion_vector_target_bytes=size)
+
+
+def _flag(spark: SparkSession, key: str) -> bool:
+    text = _setting(spark, key) or "false"
+    if text.strip().lower() not in {"true", "false"}:
+        _refuse(key, text, "must be true or false")
+    return text.strip().lower() == "true"
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:

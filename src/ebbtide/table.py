@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,8 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from ebbtide.commands.alter import add_feature_support
 from ebbtide.commands.create import CreateHow
 from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete_results import DeleteResult
 from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, UpdateRequest, VectorMode, WriteOptions
-from ebbtide.commands.results import DeleteResult
 from ebbtide.commands.update import UpdateCommand
 from ebbtide.commands.update_results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
@@ -28,7 +29,12 @@ from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.scan import scan_rows
 from ebbtide.scan.conditions import prune_files
 from ebbtide.scan.counting import exact_count
-from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, write_options
+from ebbtide.session_settings import (
+    MERGE_WITH_VECTORS,
+    UPDATE_WITH_VECTORS,
+    merges_schema,
+    write_options,
+)
 from ebbtide.spark_border import analyse, spark_errors
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
@@ -84,6 +90,8 @@ class DeltaTable:
         self._config = config
         self._alias = alias
         self._latest: Snapshot | None = None
+        # What every changing call may be asked for, over the settings of the session.
+        self._options = partial(write_options, spark, storage_options=storage_options, config=config)
 
     @classmethod
     def forPath(
@@ -174,15 +182,12 @@ class DeltaTable:
         """
         return self._delete(
             condition,
-            write_options(
-                self._spark,
+            self._options(
                 deletion_vectors=deletion_vectors,
                 conflicts=conflicts,
                 txn_app_id=txn_app_id,
                 txn_version=txn_version,
                 user_metadata=user_metadata,
-                storage_options=self._storage_options,
-                config=self._config,
             ),
         )
 
@@ -200,15 +205,12 @@ class DeltaTable:
         """Delete the rows whose `on` columns equal those of some row of `source`; nulls equal nothing."""
         return self._delete(
             MatchingKeys(source, (on,) if isinstance(on, str) else tuple(on)),
-            write_options(
-                self._spark,
+            self._options(
                 deletion_vectors=deletion_vectors,
                 conflicts=conflicts,
                 txn_app_id=txn_app_id,
                 txn_version=txn_version,
                 user_metadata=user_metadata,
-                storage_options=self._storage_options,
-                config=self._config,
             ),
         )
 
@@ -229,16 +231,13 @@ class DeltaTable:
         old row. Values are cast to the column's type, and one that does not fit raises. The other arguments are those
         of `delete`; with deletion vectors only the new versions of the updated rows are written.
         """
-        options = write_options(
-            self._spark,
+        options = self._options(
             vectors_setting=UPDATE_WITH_VECTORS,
             deletion_vectors=deletion_vectors,
             conflicts=conflicts,
             txn_app_id=txn_app_id,
             txn_version=txn_version,
             user_metadata=user_metadata,
-            storage_options=self._storage_options,
-            config=self._config,
         )
         assignments = tuple((set or {}).items())
         request = UpdateRequest(self._store, condition, assignments, self._alias, options, self._latest)
@@ -260,16 +259,13 @@ class DeltaTable:
         `condition` pairs the rows: SQL text or a Column that names the two sides by their aliases, as in
         `table.alias("t").merge(updates.alias("s"), "t.id = s.id")`. The other arguments are those of `delete`.
         """
-        options = write_options(
-            self._spark,
+        options = self._options(
             vectors_setting=MERGE_WITH_VECTORS,
             deletion_vectors=deletion_vectors,
             conflicts=conflicts,
             txn_app_id=txn_app_id,
             txn_version=txn_version,
             user_metadata=user_metadata,
-            storage_options=self._storage_options,
-            config=self._config,
         )
         return DeltaMergeBuilder(
             self._spark,
@@ -284,8 +280,7 @@ class DeltaTable:
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
-        options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
-        add_feature_support(self._store, featureName, options=options, hint=self._latest)
+        add_feature_support(self._store, featureName, options=self._options(), hint=self._latest)
 
     def _delete(self, condition: str | Column | MatchingKeys | None, options: WriteOptions) -> DeleteResult:
         request = DeleteRequest(self._store, condition, self._alias, options, self._latest)

@@ -14,19 +14,15 @@ from typing import Any
 import pytest
 from tests.support.case_running import (
     DELETE,
-    KNOWN_EXPECTATIONS,
     Run,
     RunningCase,
+    assert_every_expectation_is_asked,
     changes_no_row,
     deletes,
     is_query,
-    keys_of,
     verb,
 )
 from tests.support.shared_material import load_cases
-
-import ebbtide
-from ebbtide.errors import RequestError
 
 AREAS = ("delete", "metrics", "cdf", "maintenance")
 DOORS = ("sql", "python")
@@ -72,17 +68,11 @@ def runs_of(case: dict[str, Any]) -> list[Run]:
 @pytest.mark.spark
 @pytest.mark.parametrize("run", runs())
 def test_delete_case_ends_as_expected(run, tmp_path, request):
-    missing = waits_for(run.case)
-    if missing is not None:
-        with pytest.raises(RequestError):
-            ebbtide.sql(None, missing)
-        pytest.skip(f"waits for another command: {verb(missing)}")
-    RunningCase.played(run, request.getfixturevalue("spark"), tmp_path)
+    RunningCase.played_or_waiting(run, waits_for(run.case), request, tmp_path)
 
 
 def test_every_expectation_of_the_cases_is_asked():
-    asked = {key for parameter in runs() for key in keys_of(parameter.values[0].case["expect"])}
-    assert asked <= KNOWN_EXPECTATIONS, f"no check for {sorted(asked - KNOWN_EXPECTATIONS)}"
+    assert_every_expectation_is_asked(runs())
 
 
 def test_cases_are_told_apart_by_their_statements():

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from ebbtide.commands import delete as delete_module
 from ebbtide.commands import row_deletion
 from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete_results import DeleteResult
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.commands.results import DeleteResult
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot
 from ebbtide.pruning import prune

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.support.case_tables import build_table, file_rows, parse_ddl, rows_as_table
 from tests.support.comparison import difference
 from tests.support.invariants import checked
@@ -32,7 +34,7 @@ from tests.support.log_reading import (
 from tests.support.session_settings import session_settings
 
 import ebbtide
-from ebbtide.errors import DeltaError, InternalError
+from ebbtide.errors import DeltaError, InternalError, RequestError
 
 __all__ = ["DELETE", "Run", "RunningCase", "CHECKS", "changes_no_row", "deletes", "is_query", "keys_of", "verb"]
 
@@ -130,6 +132,15 @@ class RunningCase:
             case.play()
         finally:
             case.drop_views()
+
+    @classmethod
+    def played_or_waiting(cls, run: Run, missing: str | None, request: Any, directory: Path) -> None:
+        """Run the case, unless it needs the statement `missing`: then see that it is refused, and say so in a skip."""
+        if missing is not None:
+            with pytest.raises(RequestError):
+                ebbtide.sql(None, missing)
+            pytest.skip(f"waits for another command: {verb(missing)}")
+        cls.played(run, request.getfixturevalue("spark"), directory)
 
     def set_up(self) -> None:
         size = self.session.get("parquet_row_group_rows")
@@ -429,3 +440,8 @@ def keys_of(expect: dict[str, Any]) -> set[str]:
 
 KNOWN_EXPECTATIONS = CHECKS.keys() | NOT_CHECKS
 KNOWN_EXPECTATIONS |= {"by_variant", "by_partitioning", "error", "if_supported", "schema_after", "cdf_range"}
+
+
+def assert_every_expectation_is_asked(parameters: Sequence[Any]) -> None:
+    asked = {key for parameter in parameters for key in keys_of(parameter.values[0].case["expect"])}
+    assert asked <= KNOWN_EXPECTATIONS, f"no check for {sorted(asked - KNOWN_EXPECTATIONS)}"

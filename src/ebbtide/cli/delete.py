@@ -30,10 +30,11 @@ from ebbtide.cli.output import (
     size_text,
 )
 from ebbtide.cli.session import quiet_session, steady_console
-from ebbtide.commands.delete import DeleteCommand, assert_removable
+from ebbtide.commands.committing import assert_not_append_only
+from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete_results import DeleteResult
 from ebbtide.commands.dry_run import DeleteForecast, forecast_delete
 from ebbtide.commands.requests import DeleteRequest, VectorMode
-from ebbtide.commands.results import DeleteResult
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.protocol.features import ensure_writable
@@ -89,7 +90,7 @@ def run(
     store = open_store(path, storage_options)
     snapshot = load_snapshot(store)
     ensure_writable(snapshot.protocol, snapshot.metadata)
-    assert_removable(snapshot)
+    assert_not_append_only(snapshot)
     if not dry_run and not yes:
         _ask(snapshot, where)
     mode = None if deletion_vectors is None else _MODES[deletion_vectors]

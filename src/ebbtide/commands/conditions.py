@@ -29,7 +29,7 @@ from ebbtide.scan.columns import spark_type
 from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot
 from ebbtide.transaction import ReadPredicate
 
-__all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher"]
+__all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher", "partition_predicate"]
 
 _SUBQUERY = re.compile(r"\bselect\b|\(\s*(?:from|table|values|with)\b", re.IGNORECASE)
 _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
@@ -88,16 +88,7 @@ class BoundCondition:
         return prune_snapshot(spark, snapshot, self.text, alias=self.alias).files
 
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
-        if self.text is None:
-            return ReadPredicate()
-        columns = snapshot.metadata.partition_columns
-        parts = partition_only_conjuncts(self.text, snapshot.schema, columns, alias=self.alias)
-        return ReadPredicate(
-            partition_condition=" AND ".join(f"({part})" for part in parts) or None,
-            alias=self.alias,
-            case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
-            session_timezone=spark.conf.get("spark.sql.session.timeZone"),
-        )
+        return partition_predicate(spark, snapshot, self.text, alias=self.alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +123,21 @@ class KeyMatcher:
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
         del spark, snapshot
         return ReadPredicate()
+
+
+def partition_predicate(
+    spark: SparkSession, snapshot: Snapshot, text: str | None, *, alias: str | None
+) -> ReadPredicate:
+    """The part of a condition that partition values decide, for the judgement of concurrent writers."""
+    if text is None:
+        return ReadPredicate()
+    parts = partition_only_conjuncts(text, snapshot.schema, snapshot.metadata.partition_columns, alias=alias)
+    return ReadPredicate(
+        partition_condition=" AND ".join(f"({part})" for part in parts) or None,
+        alias=alias,
+        case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+        session_timezone=spark.conf.get("spark.sql.session.timeZone"),
+    )
 
 
 def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Matcher | None:

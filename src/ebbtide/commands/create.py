@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.delete import DeleteCommand, assert_removable
+from ebbtide.commands.committing import assert_not_append_only
+from ebbtide.commands.delete import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.commands.table_definition import TableDefinition, defined, target_of
 from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
@@ -93,7 +94,7 @@ def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
 def _replace(spark: SparkSession, request: CreateRequest, transaction: Transaction) -> CreateResult:
     snapshot = transaction.snapshot
     ensure_writable(snapshot.protocol, snapshot.metadata)
-    assert_removable(snapshot)
+    assert_not_append_only(snapshot)
     protocol, metadata = defined(request.definition, replaced=snapshot, defaults=request.default_properties())
     _check_expressions(spark, target_of(request.store, protocol, metadata))
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]

@@ -21,20 +21,25 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ebbtide.commands.committing import (
+    assert_not_append_only,
+    begun,
+    has_landed,
+    row_tracking_tags,
+    set_transaction,
+)
 from ebbtide.commands.conditions import Matcher, bind_matcher
 from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms, partition_count, skipping_metrics
+from ebbtide.commands.delete_results import DeleteMetrics, DeleteResult
 from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.results import DeleteMetrics, DeleteResult
 from ebbtide.commands.row_deletion import RowDeletion, vector_mode
 from ebbtide.commands.subqueries import condition_tables
-from ebbtide.errors import DeltaError
 from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import Action, SetTransaction
-from ebbtide.protocol.features import ensure_writable
 from ebbtide.protocol.statistics import only_num_records
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
-__all__ = ["DeleteCommand", "DeleteOutcome", "assert_removable"]
+__all__ = ["DeleteCommand", "DeleteOutcome"]
 
 # What the reference records of a TRUNCATE.
 _TRUNCATE_METRICS = ("numRemovedFiles", "executionTimeMs")
@@ -62,15 +67,12 @@ class DeleteCommand:
     def run(self) -> DeleteResult:
         started = time.monotonic()
         self.on_phase("Reading the log")
-        options = self.request.options
-        transaction = Transaction.begin(self.request.store, config=options.config, hint=self.request.hint)
-        snapshot = transaction.snapshot
-        ensure_writable(snapshot.protocol, snapshot.metadata)
-        assert_removable(snapshot)
-        applied = self._set_transaction()
-        if applied is not None and transaction.has_been_executed(applied.app_id, applied.version):
+        transaction = begun(self.request)
+        assert_not_append_only(transaction.snapshot)
+        applied = set_transaction(self.request.options)
+        if has_landed(transaction, applied):
             return self._result(None)
-        with condition_tables(self.spark, snapshot, self.request) as self.request:
+        with condition_tables(self.spark, transaction.snapshot, self.request) as self.request:
             return self._run(transaction, applied, started)
 
     def _run(self, transaction: Transaction, applied: SetTransaction | None, started: float) -> DeleteResult:
@@ -138,12 +140,6 @@ class DeleteCommand:
         """Cached readers of the table's path forget what they hold."""
         self.spark.catalog.refreshByPath(snapshot.store.spark_path)
 
-    def _set_transaction(self) -> SetTransaction | None:
-        options = self.request.options
-        if options.txn_app_id is None or options.txn_version is None:
-            return None
-        return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
-
     def _result(self, version: int | None) -> DeleteResult:
         return DeleteResult(version, self.metrics, self.request.store.url)
 
@@ -159,7 +155,7 @@ class _Follower:
     started: float
 
     def __call__(self, lost: Lost, /) -> Rebased | None:
-        assert_removable(lost.newest)
+        assert_not_append_only(lost.newest)
         self.snapshot = lost.newest
         if self.outcome.rows is None:
             self.outcome = self.command.delete_again(lost.newest, self.matcher)
@@ -175,29 +171,13 @@ class _Follower:
         predicates = [] if self.matcher is None else [self.matcher.shown]
         is_truncate = self.command.request.operation == "TRUNCATE"
         metrics = self.metrics().operation_metrics
+        keeps_row_ids = self.outcome.rows is None or self.outcome.rows.keeps_row_ids
         return Operation(
             name=self.command.request.operation,
             parameters={} if is_truncate else {"predicate": orjson.dumps(predicates).decode()},
             metrics={name: metrics[name] for name in _TRUNCATE_METRICS} if is_truncate else metrics,
             user_metadata=self.command.request.options.user_metadata,
-            tags=self._tags(),
-        )
-
-    def _tags(self) -> dict[str, str] | None:
-        """Whether rows kept their ids: not those that were written before the table began to track them."""
-        if not self.snapshot.properties.enable_row_tracking:
-            return None
-        keeps = self.outcome.rows is None or self.outcome.rows.keeps_row_ids
-        return {"delta.rowTracking.preserved": "true" if keeps else "false"}
-
-
-def assert_removable(snapshot: Snapshot) -> None:
-    """An append-only table refuses before any work, also when nothing would match."""
-    if snapshot.properties.append_only:
-        raise DeltaError(
-            f"The table at {snapshot.store.url} is append-only (delta.appendOnly=true), so no row can be deleted. "
-            "Set the property to false first if the rows really must go.",
-            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            tags=row_tracking_tags(self.snapshot, keeps_row_ids=keeps_row_ids),
         )
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ebbtide.commands.committing import assert_not_append_only
 from ebbtide.commands.conditions import Matcher, bind_matcher
 from ebbtide.commands.counters import logical_rows
-from ebbtide.commands.delete import assert_removable
 from ebbtide.commands.requests import DeleteRequest, VectorMode
 from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
 from ebbtide.commands.subqueries import condition_tables
@@ -73,7 +73,7 @@ def forecast_delete(
     on_phase("Reading the log")
     snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
     ensure_writable(snapshot.protocol, snapshot.metadata)
-    assert_removable(snapshot)
+    assert_not_append_only(snapshot)
     with condition_tables(spark, snapshot, request) as rewritten:
         on_phase("Looking for matching rows")
         matcher = bind_matcher(spark, snapshot, rewritten)

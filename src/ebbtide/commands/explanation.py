@@ -9,8 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ebbtide.commands.committing import assert_not_append_only
 from ebbtide.commands.conditions import Matcher, bind_matcher
-from ebbtide.commands.delete import assert_removable
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.commands.row_deletion import vector_mode
 from ebbtide.commands.subqueries import condition_tables
@@ -30,7 +30,7 @@ def explain_delete(spark: SparkSession, request: DeleteRequest) -> str:
     """The plan as a few lines of text; raises what the DELETE itself would raise before it reads data."""
     snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
     ensure_writable(snapshot.protocol, snapshot.metadata)
-    assert_removable(snapshot)
+    assert_not_append_only(snapshot)
     with condition_tables(spark, snapshot, request) as rewritten:
         matcher = bind_matcher(spark, snapshot, rewritten)
         files = snapshot.files if matcher is None else matcher.candidates(spark, snapshot)

@@ -16,18 +16,17 @@ import orjson
 from pyspark.sql import SparkSession
 
 from ebbtide import spark_border as border
-from ebbtide.commands.counters import elapsed_ms, now_ms
+from ebbtide.commands.committing import begun, discarding, has_landed, row_tracking_tags, set_transaction
+from ebbtide.commands.counters import elapsed_ms
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge, bind_merge
 from ebbtide.commands.merge_pruning import candidates, key_ranges, measured
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.commands.merge_results import MergeMetrics, MergeResult
 from ebbtide.commands.merge_source import Source, open_source
 from ebbtide.commands.row_merge import RowMerge
-from ebbtide.errors import CommitOutcomeUnknownError, ConcurrentAppendException, DeltaError, RequestError
+from ebbtide.errors import ConcurrentAppendException, RequestError
 from ebbtide.log import Snapshot
-from ebbtide.protocol.actions import SetTransaction
-from ebbtide.protocol.features import ensure_writable
-from ebbtide.transaction import Committed, Lost, Operation, Rebased, Transaction
+from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
 __all__ = ["MergeCommand"]
 
@@ -47,12 +46,10 @@ class MergeCommand:
     def run(self) -> MergeResult:
         started = time.monotonic()
         self.on_phase("Reading the log")
-        options = self.request.options
-        transaction = Transaction.begin(self.request.store, config=options.config, hint=self.request.hint)
+        transaction = begun(self.request)
         snapshot = transaction.snapshot
-        ensure_writable(snapshot.protocol, snapshot.metadata)
-        applied = self._set_transaction()
-        if applied is not None and transaction.has_been_executed(applied.app_id, applied.version):
+        applied = set_transaction(self.request.options)
+        if has_landed(transaction, applied):
             return self._result(None)
         source = open_source(self.request)
         merge = bind_merge(self.spark, snapshot, self.request, source)
@@ -60,11 +57,18 @@ class MergeCommand:
         work = self._performed(transaction, merge, source)
         follower = _Follower(self, work, started, self.metrics.materialize_source_time_ms, applied is not None)
         self.on_phase("Committing")
-        committed = self._commit(transaction, follower, applied)
+        with discarding(follower.discard):
+            committed = transaction.commit(
+                work.actions(),
+                follower.operation(),
+                rebase=follower if self.request.options.conflicts == "rebase" else None,
+                set_transaction=applied,
+                allow_empty=applied is not None,
+            )
         self.metrics = follower.metrics()
         if not committed.is_new_version:
             # Somebody else has done it, or there was nothing to do.
-            follower.work.discard()
+            follower.discard()
             self.metrics = MergeMetrics(
                 num_source_rows=self.metrics.num_source_rows,
                 operation_num_source_rows=self.metrics.operation_num_source_rows,
@@ -96,34 +100,12 @@ class MergeCommand:
         work.perform()
         return work
 
-    def _commit(self, transaction: Transaction, follower: _Follower, applied: SetTransaction | None) -> Committed:
-        try:
-            return transaction.commit(
-                follower.work.actions(),
-                follower.operation(),
-                rebase=follower if self.request.options.conflicts == "rebase" else None,
-                set_transaction=applied,
-                allow_empty=applied is not None,
-            )
-        except CommitOutcomeUnknownError:
-            # The commit may have landed, and then the table needs every file of it.
-            raise
-        except DeltaError:
-            follower.work.discard()
-            raise
-
     def reads_target(self) -> bool:
         """Whether the source reads data files of the table itself."""
         root = f"{self.request.store.spark_path.rstrip('/')}/"
         with border.spark_errors("listing the files of the source"):
             names = border.input_files(self.request.source)
         return any(border.file_path_of(name).startswith(root) for name in names)
-
-    def _set_transaction(self) -> SetTransaction | None:
-        options = self.request.options
-        if options.txn_app_id is None or options.txn_version is None:
-            return None
-        return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
 
     def _result(self, version: int | None) -> MergeResult:
         return MergeResult(version, self.metrics, self.request.store.url)
@@ -151,6 +133,10 @@ class _Follower:
         actions = self.work.actions()
         return Rebased(actions, self.operation()) if actions or self.keeps_empty else None
 
+    def discard(self) -> None:
+        """Delete what was written, by whichever attempt was the last."""
+        self.work.discard()
+
     def metrics(self) -> MergeMetrics:
         return replace(
             self.work.metrics(),
@@ -170,14 +156,8 @@ class _Follower:
             },
             metrics=self.metrics().operation_metrics,
             user_metadata=self.command.request.options.user_metadata,
-            tags=self._tags(),
+            tags=row_tracking_tags(self.work.snapshot, keeps_row_ids=self.work.keeps_row_ids),
         )
-
-    def _tags(self) -> dict[str, str] | None:
-        """Whether rows kept their ids: not those that were written before the table began to track them."""
-        if not self.work.snapshot.properties.enable_row_tracking:
-            return None
-        return {"delta.rowTracking.preserved": "true" if self.work.keeps_row_ids else "false"}
 
 
 def _recorded(clauses: Sequence[BoundClause]) -> str:

@@ -8,7 +8,7 @@ the source: then there are more pairs than bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from ebbtide import spark_border as border
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
 from ebbtide.commands.merge_source import Source
-from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows
+from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows, words_by_file
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
@@ -151,24 +151,12 @@ def _kinds_of(merge: BoundMerge) -> list[int]:
 
 
 def _collect(matches: Matches, scan: PositionedScan, words: pa.Table) -> None:
-    for number, part in _by_file(words):
-        file = scan.files[number]
+    for file, part in words_by_file(scan, words):
         if pc.any(pc.greater(part["pairs"], 0)).as_py():
             matches.paired.add(file.spark_path)
         sets = {kind: _row_set(part, kind) for kind in _KINDS}
         if any(sets.values()):
             matches.files.append(ChangedFile(file, **sets))
-
-
-def _by_file(words: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    if not words.num_rows:
-        return
-    ordered = words.sort_by("file").combine_chunks()
-    runs = pc.run_end_encode(ordered["file"].chunk(0), run_end_type=pa.int64())
-    start = 0
-    for number, stop in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        yield number, ordered.slice(start, stop - start)
-        start = stop
 
 
 def _row_set(part: pa.Table, kind: str) -> RowIndexSet:

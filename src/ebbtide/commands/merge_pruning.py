@@ -23,10 +23,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
+from ebbtide.commands.conditions import partition_predicate
 from ebbtide.commands.merge_clauses import BoundMerge
 from ebbtide.commands.merge_source import Source, estimated_bytes, is_small
 from ebbtide.log import Snapshot
-from ebbtide.pruning import partition_only_conjuncts, split_conjuncts
+from ebbtide.pruning import split_conjuncts
 from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.scan.conditions import empty_frame, prune_snapshot
 from ebbtide.transaction import ReadPredicate
@@ -83,16 +84,7 @@ class Candidates:
         return prune_snapshot(spark, snapshot, self.condition, alias=self.alias).files
 
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
-        if self.own_condition is None:
-            return ReadPredicate()
-        columns = snapshot.metadata.partition_columns
-        parts = partition_only_conjuncts(self.own_condition, snapshot.schema, columns, alias=self.alias)
-        return ReadPredicate(
-            partition_condition=" AND ".join(f"({part})" for part in parts) or None,
-            alias=self.alias,
-            case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
-            session_timezone=spark.conf.get("spark.sql.session.timeZone"),
-        )
+        return partition_predicate(spark, snapshot, self.own_condition, alias=self.alias)
 
 
 @dataclass(frozen=True, slots=True)

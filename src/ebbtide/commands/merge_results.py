@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
+from typing import ClassVar
+
+from ebbtide.commands.results import CommandResult, counted, named_metrics
 
 __all__ = ["MergeMetrics", "MergeResult"]
 
@@ -87,7 +88,7 @@ class MergeMetrics:
     @property
     def named(self) -> dict[str, int]:
         """All of them, in the reference's spelling."""
-        named = {_camel(name): getattr(self, name) for name in self.__dataclass_fields__}
+        named = named_metrics(self)
         named["numTargetRowsUpdated"] = self.num_target_rows_updated
         named["numTargetRowsDeleted"] = self.num_target_rows_deleted
         return named
@@ -106,16 +107,11 @@ class MergeMetrics:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MergeResult:
+class MergeResult(CommandResult[MergeMetrics]):
     """What a MERGE did. `version` is the version it made; None: no row was to be changed, nothing was committed."""
 
-    version: int | None
-    metrics: MergeMetrics
-    table_url: str
-
-    @property
-    def num_affected_rows(self) -> int:
-        return self.metrics.num_affected_rows
+    VERB: ClassVar[str] = "MERGE"
+    NOTHING: ClassVar[tuple[str, str]] = ("nothing to change", "in")
 
     @property
     def num_updated_rows(self) -> int:
@@ -129,30 +125,10 @@ class MergeResult:
     def num_inserted_rows(self) -> int:
         return self.metrics.num_target_rows_inserted
 
-    @property
-    def operation_metrics(self) -> Mapping[str, int]:
-        return self.metrics.operation_metrics
-
-    def __repr__(self) -> str:
-        if self.version is None:
-            return f"<MergeResult: nothing to change in {self.table_url}, no new version>"
-        return f"<MergeResult version {self.version}: {'; '.join(self._sentences())}>"
-
-    def _repr_html_(self) -> str:
-        title = "nothing to change" if self.version is None else f"version {self.version}"
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
-            for name, value in self.operation_metrics.items()
-        )
-        return (
-            f"<b>MERGE</b> {escape(self.table_url)}: {title}"
-            f"<br>{escape('; '.join(self._sentences()))}<table>{rows}</table>"
-        )
-
-    def _sentences(self) -> list[str]:
+    def sentences(self) -> list[str]:
         metrics = self.metrics
         told = [
-            f"{_count(number, 'row')} {done}"
+            f"{counted(number, 'row')} {done}"
             for number, done in (
                 (self.num_updated_rows, "updated"),
                 (self.num_deleted_rows, "deleted"),
@@ -162,18 +138,9 @@ class MergeResult:
         ]
         vectors = metrics.num_target_deletion_vectors_added + metrics.num_target_deletion_vectors_updated
         if vectors:
-            told.append(f"{_count(vectors, 'file')} marked, not rewritten")
+            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
         if metrics.num_target_files_removed:
-            told.append(f"{_count(metrics.num_target_files_removed, 'file')} removed")
+            told.append(f"{counted(metrics.num_target_files_removed, 'file')} removed")
         if metrics.num_target_files_added:
-            told.append(f"{_count(metrics.num_target_files_added, 'file')} written")
+            told.append(f"{counted(metrics.num_target_files_added, 'file')} written")
         return told or ["no row changed"]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)

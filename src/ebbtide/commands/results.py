@@ -6,88 +6,40 @@ carries, and a form for people: text in a terminal, a small table in a notebook.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["DeleteMetrics", "DeleteResult"]
-
-# What DESCRIBE HISTORY shows of a DELETE.
-_HISTORY_METRICS = (
-    "numRemovedFiles",
-    "numRemovedBytes",
-    "numCopiedRows",
-    "numDeletionVectorsAdded",
-    "numDeletionVectorsRemoved",
-    "numAddedChangeFiles",
-    "executionTimeMs",
-    "numDeletionVectorsUpdated",
-    "numDeletedRows",
-    "scanTimeMs",
-    "numAddedFiles",
-    "numAddedBytes",
-    "rewriteTimeMs",
-)
+__all__ = ["CommandResult", "Metrics", "counted", "named_metrics"]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteMetrics:
-    """The counters of one DELETE, under the names Delta users know."""
-
-    num_removed_files: int = 0
-    num_added_files: int = 0
-    num_deleted_rows: int = 0
-    num_files_before_skipping: int = 0
-    num_bytes_before_skipping: int = 0
-    num_files_after_skipping: int = 0
-    num_bytes_after_skipping: int = 0
-    num_partitions_after_skipping: int = 0
-    num_partitions_added_to: int = 0
-    num_partitions_removed_from: int = 0
-    num_copied_rows: int = 0
-    num_added_bytes: int = 0
-    num_removed_bytes: int = 0
-    execution_time_ms: int = 0
-    scan_time_ms: int = 0
-    rewrite_time_ms: int = 0
-    num_added_change_files: int = 0
-    change_file_bytes: int = 0
-    num_touched_rows: int = 0
-    num_deletion_vectors_added: int = 0
-    num_deletion_vectors_removed: int = 0
-    num_deletion_vectors_updated: int = 0
+class Metrics(Protocol):
+    """The counters of one command."""
 
     @property
-    def named(self) -> dict[str, int]:
-        """All of them, in the reference's spelling."""
-        return {_camel(name): getattr(self, name) for name in self.__dataclass_fields__}
+    def operation_metrics(self) -> Mapping[str, int]:
+        """What the commit records, in the reference's spelling."""
 
     @property
-    def operation_metrics(self) -> dict[str, int]:
-        """What the commit records. An updated vector counts as one added and one removed as well."""
-        named = self.named
-        named["numDeletionVectorsAdded"] += self.num_deletion_vectors_updated
-        named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
-        shown = {name: named[name] for name in _HISTORY_METRICS}
-        if self.num_deleted_rows == 0 and self.num_removed_files != 0:
-            # Files went, but nobody knows how many rows they had: say nothing rather than zero.
-            for name in ("numDeletedRows", "numCopiedRows", "numAddedFiles"):
-                del shown[name]
-        return shown
+    def num_affected_rows(self) -> int: ...
 
-    @property
-    def num_affected_rows(self) -> int:
-        """Deleted rows, or -1 when whole files went whose row counts are unknown."""
-        return -1 if self.num_removed_files > 0 and self.num_deleted_rows == 0 else self.num_deleted_rows
+
+_M = TypeVar("_M", bound=Metrics)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DeleteResult:
-    """What a DELETE did. `version` is the version it made; None: nothing matched, nothing was committed."""
+class CommandResult(ABC, Generic[_M]):
+    """What a command did. `version` is the version it made; None: nothing was committed."""
 
     version: int | None
-    metrics: DeleteMetrics
+    metrics: _M
     table_url: str
+
+    VERB: ClassVar[str]
+    # What is said when there is no new version, and the word between that and the table.
+    NOTHING: ClassVar[tuple[str, str]] = ("nothing matched", "in")
 
     @property
     def num_affected_rows(self) -> int:
@@ -97,40 +49,35 @@ class DeleteResult:
     def operation_metrics(self) -> Mapping[str, int]:
         return self.metrics.operation_metrics
 
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """What happened, for people, the most important first."""
+
     def __repr__(self) -> str:
+        name = type(self).__name__
         if self.version is None:
-            return f"<DeleteResult: nothing matched in {self.table_url}, no new version>"
-        return f"<DeleteResult version {self.version}: {'; '.join(self._sentences())}>"
+            return f"<{name}: {' '.join(self.NOTHING)} {self.table_url}, no new version>"
+        return f"<{name} version {self.version}: {'; '.join(self.sentences())}>"
 
     def _repr_html_(self) -> str:
-        title = "nothing matched" if self.version is None else f"version {self.version}"
+        title = self.NOTHING[0] if self.version is None else f"version {self.version}"
         rows = "".join(
             f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
             for name, value in self.operation_metrics.items()
         )
         return (
-            f"<b>DELETE</b> {escape(self.table_url)}: {title}"
-            f"<br>{escape('; '.join(self._sentences()))}<table>{rows}</table>"
+            f"<b>{self.VERB}</b> {escape(self.table_url)}: {title}"
+            f"<br>{escape('; '.join(self.sentences()))}<table>{rows}</table>"
         )
 
-    def _sentences(self) -> list[str]:
-        metrics = self.metrics
-        rows = "an unknown number of rows" if self.num_affected_rows < 0 else _count(self.num_affected_rows, "row")
-        vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
-        told = [f"{rows} deleted"]
-        if vectors:
-            told.append(f"{_count(vectors, 'file')} marked, not rewritten")
-        if metrics.num_removed_files:
-            told.append(f"{_count(metrics.num_removed_files, 'file')} removed")
-        if metrics.num_added_files:
-            told.append(
-                f"{_count(metrics.num_added_files, 'file')} written with {_count(metrics.num_copied_rows, 'row')}"
-            )
-        return told
 
-
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def named_metrics(metrics: Any) -> dict[str, int]:
+    """The fields of a dataclass of counters in the reference's spelling: `num_added_files` is `numAddedFiles`."""
+    return {_camel(field.name): getattr(metrics, field.name) for field in fields(metrics)}
 
 
 def _camel(name: str) -> str:

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 
 from ebbtide.commands.conditions import Matcher
 from ebbtide.commands.counters import elapsed_ms, now_ms, partition_count, skipping_metrics
+from ebbtide.commands.delete_results import DeleteMetrics
 from ebbtide.commands.requests import VectorMode, WriteOptions
-from ebbtide.commands.results import DeleteMetrics
 from ebbtide.commands.rewriting import rewrite_without
 from ebbtide.commands.row_counts import with_row_counts
 from ebbtide.commands.touched_files import (

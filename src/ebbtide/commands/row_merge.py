@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ebbtide import spark_border as border
+from ebbtide.commands.committing import assert_not_append_only
 from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms, partition_count
-from ebbtide.commands.delete import assert_removable
 from ebbtide.commands.merge_clauses import BoundMerge, bind_merge
 from ebbtide.commands.merge_matching import ChangedFile, Matches, find_matches
 from ebbtide.commands.merge_pruning import Candidates
@@ -160,7 +160,7 @@ class RowMerge:
         )
         self.scan_time_ms += elapsed_ms(started)
         if self.matches.files:
-            assert_removable(self.snapshot)
+            assert_not_append_only(self.snapshot)
 
     def _write(self, found: Sequence[ScanFile]) -> None:
         started = time.monotonic()

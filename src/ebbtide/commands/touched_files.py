@@ -39,6 +39,7 @@ __all__ = [
     "process_unmodified_data",
     "replace_file_index",
     "store_matched_rows",
+    "words_by_file",
     "total_rows",
 ]
 
@@ -255,14 +256,19 @@ def _folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> Data
 
 
 def _row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+    for file, part in words_by_file(scan, words):
+        yield file, RowIndexSet.from_numbered_words(part["block"].chunk(0), part["word"].chunk(0))
+
+
+def words_by_file(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, pa.Table]]:
+    """What was folded, a file at a time; `words` has a column `file` with the scan's numbers."""
     if not words.num_rows:
         return
     ordered = words.sort_by("file").combine_chunks()
     runs = pc.run_end_encode(ordered["file"].chunk(0), run_end_type=pa.int64())
     start = 0
     for number, stop in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        part = ordered.slice(start, stop - start)
-        yield scan.files[number], RowIndexSet.from_numbered_words(part["block"].chunk(0), part["word"].chunk(0))
+        yield scan.files[number], ordered.slice(start, stop - start)
         start = stop
 
 

@@ -21,18 +21,24 @@ import orjson
 from pyspark.sql import SparkSession
 
 from ebbtide.commands.assignments import BoundAssignments, bind_assignments
+from ebbtide.commands.committing import (
+    assert_not_append_only,
+    begun,
+    discarding,
+    has_landed,
+    row_tracking_tags,
+    set_transaction,
+)
 from ebbtide.commands.conditions import Matcher, bind_condition
-from ebbtide.commands.counters import elapsed_ms, now_ms
+from ebbtide.commands.counters import elapsed_ms
 from ebbtide.commands.requests import UpdateRequest
 from ebbtide.commands.row_deletion import vector_mode
 from ebbtide.commands.row_update import RowUpdate
 from ebbtide.commands.subqueries import update_tables
 from ebbtide.commands.update_results import UpdateMetrics, UpdateResult
-from ebbtide.errors import CommitOutcomeUnknownError, DeltaError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import SetTransaction
-from ebbtide.protocol.features import ensure_writable
-from ebbtide.transaction import Committed, Lost, Operation, Rebased, Transaction
+from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
 __all__ = ["UpdateCommand"]
 
@@ -50,15 +56,12 @@ class UpdateCommand:
     def run(self) -> UpdateResult:
         started = time.monotonic()
         self.on_phase("Reading the log")
-        options = self.request.options
-        transaction = Transaction.begin(self.request.store, config=options.config, hint=self.request.hint)
-        snapshot = transaction.snapshot
-        ensure_writable(snapshot.protocol, snapshot.metadata)
-        _assert_updatable(snapshot)
-        applied = self._set_transaction()
-        if applied is not None and transaction.has_been_executed(applied.app_id, applied.version):
+        transaction = begun(self.request)
+        assert_not_append_only(transaction.snapshot, "updated")
+        applied = set_transaction(self.request.options)
+        if has_landed(transaction, applied):
             return self._result(None)
-        with update_tables(self.spark, snapshot, self.request) as self.request:
+        with update_tables(self.spark, transaction.snapshot, self.request) as self.request:
             return self._run(transaction, applied, started)
 
     def _run(self, transaction: Transaction, applied: SetTransaction | None, started: float) -> UpdateResult:
@@ -69,11 +72,18 @@ class UpdateCommand:
         work = self.perform_update(transaction, matcher, assignments)
         follower = _Follower(self, work, started, keeps_empty=applied is not None)
         self.on_phase("Committing")
-        committed = self._commit(transaction, follower, applied)
+        with discarding(follower.discard):
+            committed = transaction.commit(
+                work.actions(),
+                follower.operation(),
+                rebase=follower if self.request.options.conflicts == "rebase" else None,
+                set_transaction=applied,
+                allow_empty=applied is not None,
+            )
         self.metrics = follower.metrics()
         if not committed.is_new_version:
             # Somebody else has done it, or left nothing to do.
-            follower.work.discard()
+            follower.discard()
             self.metrics = UpdateMetrics(execution_time_ms=self.metrics.execution_time_ms)
             return self._result(None)
         self.spark.catalog.refreshByPath(snapshot.store.spark_path)
@@ -99,33 +109,11 @@ class UpdateCommand:
         """The request allows vectors, and so does the table."""
         return vector_mode(snapshot, self.request.options.deletion_vectors) != "off"
 
-    def _commit(self, transaction: Transaction, follower: _Follower, applied: SetTransaction | None) -> Committed:
-        try:
-            return transaction.commit(
-                follower.work.actions(),
-                follower.operation(),
-                rebase=follower if self.request.options.conflicts == "rebase" else None,
-                set_transaction=applied,
-                allow_empty=applied is not None,
-            )
-        except CommitOutcomeUnknownError:
-            # The commit may have landed, and then the table needs every file of it.
-            raise
-        except DeltaError:
-            follower.work.discard()
-            raise
-
     def _matcher(self, snapshot: Snapshot) -> Matcher | None:
         request = self.request
         if request.condition is None:
             return None
         return bind_condition(self.spark, snapshot, request.condition, alias=request.alias, shown=request.shown)
-
-    def _set_transaction(self) -> SetTransaction | None:
-        options = self.request.options
-        if options.txn_app_id is None or options.txn_version is None:
-            return None
-        return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
 
     def _result(self, version: int | None) -> UpdateResult:
         return UpdateResult(version, self.metrics, self.request.store.url)
@@ -142,10 +130,14 @@ class _Follower:
     keeps_empty: bool
 
     def __call__(self, lost: Lost, /) -> Rebased | None:
-        _assert_updatable(lost.newest)
+        assert_not_append_only(lost.newest, "updated")
         self.work = self.work.follow(lost)
         actions = self.work.actions()
         return Rebased(actions, self.operation()) if actions or self.keeps_empty else None
+
+    def discard(self) -> None:
+        """Delete what was written, by whichever attempt was the last."""
+        self.work.discard()
 
     def metrics(self) -> UpdateMetrics:
         return replace(self.work.metrics(), execution_time_ms=elapsed_ms(self.started))
@@ -158,21 +150,5 @@ class _Follower:
             parameters={"predicate": orjson.dumps(predicates).decode()},
             metrics=self.metrics().operation_metrics,
             user_metadata=self.command.request.options.user_metadata,
-            tags=self._tags(),
-        )
-
-    def _tags(self) -> dict[str, str] | None:
-        """Whether rows kept their ids: not those that were written before the table began to track them."""
-        if not self.work.snapshot.properties.enable_row_tracking:
-            return None
-        return {"delta.rowTracking.preserved": "true" if self.work.keeps_row_ids else "false"}
-
-
-def _assert_updatable(snapshot: Snapshot) -> None:
-    """An append-only table refuses before any work, also when nothing would match."""
-    if snapshot.properties.append_only:
-        raise DeltaError(
-            f"The table at {snapshot.store.url} is append-only (delta.appendOnly=true), so no row can be updated. "
-            "Set the property to false first if the rows really must change.",
-            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            tags=row_tracking_tags(self.work.snapshot, keeps_row_ids=self.work.keeps_row_ids),
         )

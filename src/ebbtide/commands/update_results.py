@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
+from typing import ClassVar
+
+from ebbtide.commands.results import CommandResult, counted, named_metrics
 
 __all__ = ["UpdateMetrics", "UpdateResult"]
 
@@ -53,7 +54,7 @@ class UpdateMetrics:
     @property
     def named(self) -> dict[str, int]:
         """All of them, in the reference's spelling."""
-        return {_camel(name): getattr(self, name) for name in self.__dataclass_fields__}
+        return named_metrics(self)
 
     @property
     def operation_metrics(self) -> dict[str, int]:
@@ -69,54 +70,19 @@ class UpdateMetrics:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class UpdateResult:
+class UpdateResult(CommandResult[UpdateMetrics]):
     """What an UPDATE did. `version` is the version it made; None: nothing matched, nothing was committed."""
 
-    version: int | None
-    metrics: UpdateMetrics
-    table_url: str
+    VERB: ClassVar[str] = "UPDATE"
 
-    @property
-    def num_affected_rows(self) -> int:
-        return self.metrics.num_affected_rows
-
-    @property
-    def operation_metrics(self) -> Mapping[str, int]:
-        return self.metrics.operation_metrics
-
-    def __repr__(self) -> str:
-        if self.version is None:
-            return f"<UpdateResult: nothing matched in {self.table_url}, no new version>"
-        return f"<UpdateResult version {self.version}: {'; '.join(self._sentences())}>"
-
-    def _repr_html_(self) -> str:
-        title = "nothing matched" if self.version is None else f"version {self.version}"
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
-            for name, value in self.operation_metrics.items()
-        )
-        return (
-            f"<b>UPDATE</b> {escape(self.table_url)}: {title}"
-            f"<br>{escape('; '.join(self._sentences()))}<table>{rows}</table>"
-        )
-
-    def _sentences(self) -> list[str]:
+    def sentences(self) -> list[str]:
         metrics = self.metrics
         vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
-        told = [f"{_count(metrics.num_updated_rows, 'row')} updated"]
+        told = [f"{counted(metrics.num_updated_rows, 'row')} updated"]
         if vectors:
-            told.append(f"{_count(vectors, 'file')} marked, not rewritten")
+            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
         if metrics.num_added_files:
             told.append(
-                f"{_count(metrics.num_added_files, 'file')} written with {_count(metrics.num_touched_rows, 'row')}"
+                f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_touched_rows, 'row')}"
             )
         return told
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)

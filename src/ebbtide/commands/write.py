@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
+from ebbtide.commands.committing import assert_not_append_only, discarding, has_landed, set_transaction
 from ebbtide.commands.conditions import BoundCondition, bind_condition
-from ebbtide.commands.counters import now_ms
-from ebbtide.commands.delete import DeleteCommand, DeleteOutcome, assert_removable
+from ebbtide.commands.delete import DeleteCommand, DeleteOutcome
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.commands.row_deletion import vector_mode
 from ebbtide.commands.table_definition import (
@@ -37,7 +37,6 @@ from ebbtide.commands.table_definition import (
 )
 from ebbtide.commands.write_request import WriteMetrics, WriteRequest, WriteResult
 from ebbtide.errors import (
-    CommitOutcomeUnknownError,
     DeltaError,
     RequestError,
     TableAlreadyExistsError,
@@ -96,9 +95,9 @@ class WriteCommand:
             )
         ensure_writable(snapshot.protocol, snapshot.metadata)
         if request.mode == "overwrite":
-            assert_removable(snapshot)
-        applied = self._set_transaction()
-        if applied is not None and transaction.has_been_executed(applied.app_id, applied.version):
+            assert_not_append_only(snapshot)
+        applied = set_transaction(request.options)
+        if has_landed(transaction, applied):
             return self._result(None, WriteMetrics())
         return self._write(transaction, self._destination(snapshot), applied)
 
@@ -115,7 +114,7 @@ class WriteCommand:
             rows = conforming(rows, target, request.replace_where)
         self.on_phase("Writing rows")
         written = write_files(self.spark, rows, target)
-        return self._commit(transaction, _Work(written), self._set_transaction())
+        return self._commit(transaction, _Work(written), set_transaction(request.options))
 
     # --- a table that exists ------------------------------------------------------------------------------------------
 
@@ -215,19 +214,13 @@ class WriteCommand:
     def _commit(self, transaction: Transaction, work: _Work, applied: SetTransaction | None) -> WriteResult:
         self.on_phase("Committing")
         metrics = work.metrics(replaces_rows=self.request.replace_where is not None)
-        try:
+        with discarding(lambda: work.discard(self.request)):
             committed = transaction.commit(
                 work.actions(),
                 self._operation(metrics),
                 set_transaction=applied,
                 allow_empty=applied is not None,
             )
-        except CommitOutcomeUnknownError:
-            # The commit may have landed, and then the table needs every file of it.
-            raise
-        except DeltaError:
-            work.discard(self.request)
-            raise
         if not committed.is_new_version:
             work.discard(self.request)
             return self._result(None, WriteMetrics())
@@ -243,12 +236,6 @@ class WriteCommand:
         if request.replace_where is not None:
             parameters["predicate"] = request.replace_where
         return Operation("WRITE", parameters, metrics.operation_metrics, request.options.user_metadata)
-
-    def _set_transaction(self) -> SetTransaction | None:
-        options = self.request.options
-        if options.txn_app_id is None or options.txn_version is None:
-            return None
-        return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
 
     def _result(self, version: int | None, metrics: WriteMetrics) -> WriteResult:
         return WriteResult(version, metrics, self.request.store.url)

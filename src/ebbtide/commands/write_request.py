@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame
 
 from ebbtide.commands.requests import WriteOptions
+from ebbtide.commands.results import CommandResult, counted
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
@@ -84,6 +84,10 @@ class WriteMetrics:
     replaces_rows: bool = False
 
     @property
+    def num_affected_rows(self) -> int:
+        return self.num_output_rows
+
+    @property
     def operation_metrics(self) -> dict[str, int]:
         """What the commit records: the last ones only where rows could go."""
         shown = {
@@ -101,42 +105,17 @@ class WriteMetrics:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WriteResult:
+class WriteResult(CommandResult[WriteMetrics]):
     """What a write did. `version` is the version it made; None: there was nothing to write, or it was there already."""
 
-    version: int | None
-    metrics: WriteMetrics
-    table_url: str
+    VERB: ClassVar[str] = "WRITE"
+    NOTHING: ClassVar[tuple[str, str]] = ("nothing written", "to")
 
-    @property
-    def num_affected_rows(self) -> int:
-        return self.metrics.num_output_rows
-
-    @property
-    def operation_metrics(self) -> Mapping[str, int]:
-        return self.metrics.operation_metrics
-
-    def __repr__(self) -> str:
-        if self.version is None:
-            return f"<WriteResult: nothing written to {self.table_url}, no new version>"
-        return f"<WriteResult version {self.version}: {self._sentence()}>"
-
-    def _repr_html_(self) -> str:
-        title = "nothing written" if self.version is None else f"version {self.version}"
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:,}</td></tr>"
-            for name, value in self.operation_metrics.items()
-        )
-        return f"<b>WRITE</b> {escape(self.table_url)}: {title}<br>{escape(self._sentence())}<table>{rows}</table>"
-
-    def _sentence(self) -> str:
-        told = f"{_count(self.metrics.num_output_rows, 'row')} written to {_count(self.metrics.num_files, 'file')}"
-        if self.metrics.num_removed_files:
-            told += f"; {_count(self.metrics.num_removed_files, 'file')} removed"
-        if self.metrics.num_deleted_rows > 0:
-            told += f"; {_count(self.metrics.num_deleted_rows, 'row')} replaced"
+    def sentences(self) -> list[str]:
+        metrics = self.metrics
+        told = [f"{counted(metrics.num_output_rows, 'row')} written to {counted(metrics.num_files, 'file')}"]
+        if metrics.num_removed_files:
+            told.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+        if metrics.num_deleted_rows > 0:
+            told.append(f"{counted(metrics.num_deleted_rows, 'row')} replaced")
         return told
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

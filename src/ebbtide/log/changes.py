@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import CorruptTableError, RequestError, VersionNotFoundError
@@ -32,6 +32,8 @@ from ebbtide.protocol.properties import TableProperties
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["ChangeFeed", "ChangeType", "FileChange", "read_change_feed"]
+
+_A = TypeVar("_A", AddFile, RemoveFile)
 
 ChangeType: TypeAlias = Literal["insert", "delete"]
 
@@ -170,9 +172,7 @@ def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[File
         yield FileChange(version, "insert", add, add.partition_values, shown=old, hidden=new)
 
 
-def _put(
-    known: dict[str, AddFile] | dict[str, RemoveFile], action: AddFile | RemoveFile, version: int, url: str
-) -> None:
+def _put(known: dict[str, _A], action: _A, version: int, url: str) -> None:
     path = canonical_path(action.path, url)
     if path in known:
         kind = "adds" if isinstance(action, AddFile) else "removes"
@@ -180,7 +180,7 @@ def _put(
             f"version {version} {kind} the data file '{action.path}' twice",
             error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
         )
-    known[path] = action  # type: ignore[assignment]
+    known[path] = action
 
 
 def _values_of(remove: RemoveFile, version: int, metadata: Metadata) -> Mapping[str, str | None]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import CorruptTableError, ObjectNotFoundError, RequestError
 from ebbtide.log.checkpoint import open_checkpoint
-from ebbtide.log.commit_scan import FileActions
+from ebbtide.log.commit_scan import CommitScan, FileActions
 from ebbtide.log.commit_times import snapshot_timestamp_ms, version_at_timestamp
 from ebbtide.log.file_tables import add_files
 from ebbtide.log.listing import LogListing, list_log, look_ahead
@@ -143,33 +143,22 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
         if len(log_files) > _COMMITS_WORTH_A_CHECKPOINT and listing.checkpoints:
             return None
         scan = scan_log_files(store, log_files, config)
-        protocol, metadata = scan.protocol or hint.protocol, scan.metadata or hint.metadata
-        if scan.protocol or scan.metadata:
-            ensure_readable(protocol, metadata)
         adds, removes = scan.file_actions()
         live = hint.live.replayed(adds, removes, store.url)
     except (CorruptTableError, ObjectNotFoundError):
         return None
     if not log_files:
         return hint
-    domains = {**hint.domain_metadata, **scan.domain_metadata}
     segment, kept_removes = _rebased(hint, Segment(target, None, log_files, listing.commits[target]), listing)
-    head = TableHead(
-        segment=segment,
-        protocol=protocol,
-        metadata=metadata,
-        transactions={**hint.transactions, **scan.transactions} if scan.transactions else hint.transactions,
-        domain_metadata={name: domain for name, domain in domains.items() if not domain.removed},
-        commit_info=scan.commit_info,
-    )
+    head = _head_after(hint, scan, segment)
     return replace(
         hint,
         store=store,
         version=target,
-        protocol=protocol,
-        metadata=metadata,
-        schema=parse_schema(metadata.schema_string) if scan.metadata else hint.schema,
-        properties=TableProperties.parse(metadata.configuration) if scan.metadata else hint.properties,
+        protocol=head.protocol,
+        metadata=head.metadata,
+        schema=parse_schema(head.metadata.schema_string) if scan.metadata else hint.schema,
+        properties=TableProperties.parse(head.metadata.configuration) if scan.metadata else hint.properties,
         transactions=head.transactions,
         domain_metadata=head.domain_metadata,
         timestamp_ms=snapshot_timestamp_ms(store, head, config),
@@ -177,6 +166,22 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
         segment=segment,
         commit_removes=(*kept_removes, *_after((removes,), segment)),
         config=config,
+    )
+
+
+def _head_after(hint: Snapshot, scan: CommitScan, segment: Segment) -> TableHead:
+    """What the table says of itself once the commits of `scan` are added; UnsupportedFeatureError at the gate."""
+    protocol, metadata = scan.protocol or hint.protocol, scan.metadata or hint.metadata
+    if scan.protocol or scan.metadata:
+        ensure_readable(protocol, metadata)
+    domains = {**hint.domain_metadata, **scan.domain_metadata}
+    return TableHead(
+        segment=segment,
+        protocol=protocol,
+        metadata=metadata,
+        transactions={**hint.transactions, **scan.transactions} if scan.transactions else hint.transactions,
+        domain_metadata={name: domain for name, domain in domains.items() if not domain.removed},
+        commit_info=scan.commit_info,
     )
 
 

@@ -7,8 +7,9 @@ import json
 import pytest
 from tests.support.transactions import DV_TABLE, add_file, make_table, vector_of
 
+from ebbtide.commands.committing import assert_not_append_only
 from ebbtide.commands.counters import logical_rows, partition_count, skipping_metrics
-from ebbtide.commands.delete import DeleteCommand, assert_removable
+from ebbtide.commands.delete import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
 from ebbtide.deletion_vectors import RowIndexSet
@@ -50,9 +51,9 @@ def test_vectors_are_written_where_the_request_and_the_table_allow_them(table, w
 
 
 def test_append_only_table_is_not_removable():
-    assert_removable(snapshot_of(configuration={"delta.appendOnly": "false"}))
+    assert_not_append_only(snapshot_of(configuration={"delta.appendOnly": "false"}))
     with pytest.raises(DeltaError, match="append-only") as caught:
-        assert_removable(snapshot_of(configuration={"delta.appendOnly": "true"}))
+        assert_not_append_only(snapshot_of(configuration={"delta.appendOnly": "true"}))
     assert caught.value.error_class == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
 
 

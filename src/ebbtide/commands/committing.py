@@ -1,0 +1,88 @@
+"""What do all changing commands do around their commit?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from ebbtide.commands.counters import now_ms
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import CommitOutcomeUnknownError, DeltaError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import SetTransaction
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.storage import ObjectStore
+from ebbtide.transaction import Transaction
+
+__all__ = [
+    "ChangeRequest",
+    "assert_not_append_only",
+    "begun",
+    "discarding",
+    "has_landed",
+    "row_tracking_tags",
+    "set_transaction",
+]
+
+
+class ChangeRequest(Protocol):
+    """What the requests of all verbs have."""
+
+    @property
+    def store(self) -> ObjectStore: ...
+
+    @property
+    def options(self) -> WriteOptions: ...
+
+    @property
+    def hint(self) -> Snapshot | None: ...
+
+
+def begun(request: ChangeRequest) -> Transaction:
+    """A transaction on a table that Ebbtide may write to."""
+    transaction = Transaction.begin(request.store, config=request.options.config, hint=request.hint)
+    ensure_writable(transaction.snapshot.protocol, transaction.snapshot.metadata)
+    return transaction
+
+
+def set_transaction(options: WriteOptions) -> SetTransaction | None:
+    """The application's transaction that the command is, if it is one."""
+    if options.txn_app_id is None or options.txn_version is None:
+        return None
+    return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
+
+
+def has_landed(transaction: Transaction, applied: SetTransaction | None) -> bool:
+    """Whether the application's transaction is on the table already."""
+    return applied is not None and transaction.has_been_executed(applied.app_id, applied.version)
+
+
+@contextmanager
+def discarding(discard: Callable[[], None]) -> Iterator[None]:
+    """For a commit: when it is refused, the files that were written for it go."""
+    try:
+        yield
+    except CommitOutcomeUnknownError:
+        # The commit may have landed, and then the table needs every file of it.
+        raise
+    except DeltaError:
+        discard()
+        raise
+
+
+def row_tracking_tags(snapshot: Snapshot, *, keeps_row_ids: bool) -> dict[str, str] | None:
+    """Whether rows kept their ids: not those that were written before the table began to track them."""
+    if not snapshot.properties.enable_row_tracking:
+        return None
+    return {"delta.rowTracking.preserved": "true" if keeps_row_ids else "false"}
+
+
+def assert_not_append_only(snapshot: Snapshot, done: str = "deleted") -> None:
+    """An append-only table refuses before any work, also when nothing would match. `done` is what rows cannot be."""
+    if snapshot.properties.append_only:
+        raise DeltaError(
+            f"The table at {snapshot.store.url} is append-only (delta.appendOnly=true), so no row can be {done}. "
+            "Set the property to false first if that is really meant.",
+            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
+        )

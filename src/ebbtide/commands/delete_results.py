@@ -1,0 +1,100 @@
+"""What does a DELETE tell its caller?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ebbtide.commands.results import CommandResult, counted, named_metrics
+
+__all__ = ["DeleteMetrics", "DeleteResult"]
+
+# What DESCRIBE HISTORY shows of a DELETE.
+_HISTORY_METRICS = (
+    "numRemovedFiles",
+    "numRemovedBytes",
+    "numCopiedRows",
+    "numDeletionVectorsAdded",
+    "numDeletionVectorsRemoved",
+    "numAddedChangeFiles",
+    "executionTimeMs",
+    "numDeletionVectorsUpdated",
+    "numDeletedRows",
+    "scanTimeMs",
+    "numAddedFiles",
+    "numAddedBytes",
+    "rewriteTimeMs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMetrics:
+    """The counters of one DELETE, under the names Delta users know."""
+
+    num_removed_files: int = 0
+    num_added_files: int = 0
+    num_deleted_rows: int = 0
+    num_files_before_skipping: int = 0
+    num_bytes_before_skipping: int = 0
+    num_files_after_skipping: int = 0
+    num_bytes_after_skipping: int = 0
+    num_partitions_after_skipping: int = 0
+    num_partitions_added_to: int = 0
+    num_partitions_removed_from: int = 0
+    num_copied_rows: int = 0
+    num_added_bytes: int = 0
+    num_removed_bytes: int = 0
+    execution_time_ms: int = 0
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+    num_added_change_files: int = 0
+    change_file_bytes: int = 0
+    num_touched_rows: int = 0
+    num_deletion_vectors_added: int = 0
+    num_deletion_vectors_removed: int = 0
+    num_deletion_vectors_updated: int = 0
+
+    @property
+    def named(self) -> dict[str, int]:
+        """All of them, in the reference's spelling."""
+        return named_metrics(self)
+
+    @property
+    def operation_metrics(self) -> dict[str, int]:
+        """What the commit records. An updated vector counts as one added and one removed as well."""
+        named = self.named
+        named["numDeletionVectorsAdded"] += self.num_deletion_vectors_updated
+        named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
+        shown = {name: named[name] for name in _HISTORY_METRICS}
+        if self.num_deleted_rows == 0 and self.num_removed_files != 0:
+            # Files went, but nobody knows how many rows they had: say nothing rather than zero.
+            for name in ("numDeletedRows", "numCopiedRows", "numAddedFiles"):
+                del shown[name]
+        return shown
+
+    @property
+    def num_affected_rows(self) -> int:
+        """Deleted rows, or -1 when whole files went whose row counts are unknown."""
+        return -1 if self.num_removed_files > 0 and self.num_deleted_rows == 0 else self.num_deleted_rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeleteResult(CommandResult[DeleteMetrics]):
+    """What a DELETE did. `version` is the version it made; None: nothing matched, nothing was committed."""
+
+    VERB: ClassVar[str] = "DELETE"
+
+    def sentences(self) -> list[str]:
+        metrics = self.metrics
+        rows = "an unknown number of rows" if self.num_affected_rows < 0 else counted(self.num_affected_rows, "row")
+        vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
+        told = [f"{rows} deleted"]
+        if vectors:
+            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
+        if metrics.num_removed_files:
+            told.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+        if metrics.num_added_files:
+            told.append(
+                f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_copied_rows, 'row')}"
+            )
+        return told
