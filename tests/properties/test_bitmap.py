@@ -49,19 +49,6 @@ def test_operators_agree_with_sets(left, right):
     assert set(ours) == left
 
 
-@given(DENSE, st.integers(0, 200))
-@settings(deadline=None)
-def test_words_hold_exactly_the_rows(rows, spare):
-    num_rows = max(rows, default=-1) + 1 + spare
-    words = RowIndexSet(rows).to_words(num_rows)
-    values = words.to_pylist()
-    assert len(values) == -(-num_rows // 64)
-    assert {
-        64 * word + bit for word, value in enumerate(values) if value for bit in range(64) if value >> bit & 1
-    } == rows
-    assert set(RowIndexSet.from_words(words)) == rows
-
-
 @given(SETS, st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_words_as_spark_folds_them_become_the_rows(rows, rng):

@@ -90,10 +90,6 @@ class BoundMerge:
     def updates(self) -> bool:
         return any(clause.kind == "update" for clause in (*self.matched, *self.by_source))
 
-    @property
-    def deletes(self) -> bool:
-        return any(clause.kind == "delete" for clause in (*self.matched, *self.by_source))
-
 
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
     """Judge the request; RequestError or one of its kind if it cannot be done."""

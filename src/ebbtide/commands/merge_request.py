@@ -96,10 +96,6 @@ class MergeRequest:
         return not (self.matched or self.not_matched_by_source)
 
     @property
-    def is_matched_only(self) -> bool:
-        return not (self.not_matched or self.not_matched_by_source)
-
-    @property
     def deletes_every_match(self) -> bool:
         """The one case in which it does not matter how many rows of the source a row of the target matches."""
         only = self.matched[0] if len(self.matched) == 1 else None

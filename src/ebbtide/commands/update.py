@@ -32,7 +32,6 @@ from ebbtide.commands.committing import (
 from ebbtide.commands.conditions import Matcher, bind_condition
 from ebbtide.commands.counters import elapsed_ms
 from ebbtide.commands.requests import UpdateRequest
-from ebbtide.commands.row_deletion import vector_mode
 from ebbtide.commands.row_update import RowUpdate
 from ebbtide.commands.subqueries import update_tables
 from ebbtide.commands.update_results import UpdateMetrics, UpdateResult
@@ -104,10 +103,6 @@ class UpdateCommand:
         work.scan_time_ms = elapsed_ms(started)
         work.update_from(candidates)
         return work
-
-    def should_write_persistent_deletion_vectors(self, snapshot: Snapshot) -> bool:
-        """The request allows vectors, and so does the table."""
-        return vector_mode(snapshot, self.request.options.deletion_vectors) != "off"
 
     def _matcher(self, snapshot: Snapshot) -> Matcher | None:
         request = self.request

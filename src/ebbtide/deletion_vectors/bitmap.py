@@ -35,7 +35,6 @@ _WORDS_AT_A_TIME = 8192  # at worst each is in a block of its own
 # With fewer words in a block, looking at their bits one by one is quicker than spelling the block out.
 _FEW_WORDS_A_BLOCK = 16
 _ALL_BITS = (1 << 64) - 1
-_MAX_WORDS = 1 << 27  # 1 GiB of words, 8.6 billion rows of one file
 
 
 class RowIndexSet:
@@ -73,21 +72,13 @@ class RowIndexSet:
         return result
 
     @classmethod
-    def from_words(cls, words: bytes | pa.Array) -> RowIndexSet:
-        """The inverse of `to_words`: 64-bit words as an Arrow array of integers, or as their little-endian bytes."""
-        data = words if isinstance(words, bytes) else _word_bytes(words)
-        starts = range(0, len(data), BITMAP_BYTES)
-        blocks = (
-            (block, int.from_bytes(data[start : start + BITMAP_BYTES], "little")) for block, start in enumerate(starts)
-        )
-        return cls._wrap(bit_blocks.bitmap_from_blocks(blocks))
-
-    @classmethod
     def from_numbered_words(cls, numbers: pa.Array, words: pa.Array) -> RowIndexSet:
         """The rows of some 64-bit words in any order, each with its number: bit `i` of word `w` is row `64 * w + i`.
 
         Numbers must differ. Memory goes with the words, not with the highest row.
         """
+        if words.type != pa.int64() or words.null_count:
+            raise RequestError(f"Words must be 64-bit integers without nulls, not {words.type}.")
         if len(numbers) and not 0 <= pc.min(numbers).as_py() <= pc.max(numbers).as_py() <= MAX_ROW_INDEX >> 6:
             raise RequestError("A word has a number that no row of a file can have.")
         blocks = pc.count_distinct(pc.shift_right(numbers, 10)).as_py()
@@ -190,24 +181,6 @@ class RowIndexSet:
         """
         return bit_blocks.blocks_of(self._bitmap)
 
-    def to_words(self, num_rows: int | None = None) -> pa.Int64Array:
-        """All rows of a file as 64-bit words: bit `i` of word `w` is row `64 * w + i`.
-
-        As many words as `num_rows` rows need; without it, up to the last marked row. A marked row that the file does
-        not have is a `CorruptDeletionVectorError`.
-        """
-        if num_rows is None:
-            num_rows = self._bitmap.max() + 1 if self._bitmap else 0
-        self.check_rows_below(num_rows)
-        word_count = -(-num_rows // 64)
-        if word_count > _MAX_WORDS:
-            raise RequestError(f"A file of {num_rows} rows is too large to be spelled out as bits.")
-        block_count = -(-num_rows // bit_blocks.BITS_PER_BLOCK)
-        bits = bytearray(block_count * BITMAP_BYTES)
-        for block, block_bits in self.to_blocks():
-            bits[block * BITMAP_BYTES : (block + 1) * BITMAP_BYTES] = block_bits
-        return pa.Array.from_buffers(pa.int64(), word_count, [None, pa.py_buffer(bits)])
-
     def check_rows_below(self, num_rows: int) -> None:
         """`CorruptDeletionVectorError` when a row is marked that a file of `num_rows` physical rows does not have."""
         highest = self.max()
@@ -256,7 +229,5 @@ def _rows_of_words(numbers: Iterable[int], words: Iterable[int]) -> Iterator[int
 
 
 def _word_bytes(words: pa.Array) -> bytes:
-    if not pa.types.is_integer(words.type) or words.type.bit_width != 64 or words.null_count:
-        raise RequestError(f"Words must be 64-bit integers without nulls, not {words.type}.")
     data = words.buffers()[1]
     return bytes(data.slice(words.offset * 8, len(words) * 8)) if data is not None else b""

@@ -48,6 +48,6 @@ def test_star_cannot_update_rows_that_no_source_row_matches():
 def test_kinds_of_merges_are_told_apart():
     delete = MergeRequest(None, None, "true", matched=(DeleteClause(),))
     insert = MergeRequest(None, None, "true", not_matched=(InsertClause(None),))
-    assert (delete.deletes_every_match, delete.is_matched_only, delete.is_insert_only) == (True, True, False)
-    assert (insert.deletes_every_match, insert.is_matched_only, insert.is_insert_only) == (False, False, True)
+    assert (delete.deletes_every_match, delete.is_insert_only) == (True, False)
+    assert (insert.deletes_every_match, insert.is_insert_only) == (False, True)
     assert not MergeRequest(None, None, "true", matched=(DeleteClause("a"),)).deletes_every_match

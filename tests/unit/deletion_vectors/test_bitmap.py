@@ -156,55 +156,33 @@ def test_payload_of_a_range_is_small():
 
 
 @pytest.mark.parametrize("rows", SHAPES)
-def test_words_hold_a_bit_for_each_row(rows):
-    num_rows = 10**6
-    words = RowIndexSet(rows).to_words(num_rows)
-    assert words.type == pa.int64()
-    assert len(words) == num_rows // 64
-    bits = int.from_bytes(words.buffers()[1].to_pybytes()[: len(words) * 8], "little")
-    assert bits == sum(1 << row for row in rows) if len(rows) < 5000 else bits.bit_count() == len(rows)
-    assert all(bits >> row & 1 for row in rows[:: max(1, len(rows) // 50)])
-    assert list(RowIndexSet.from_words(words)) == list(rows)
+def test_blocks_hold_a_bit_for_each_row(rows):
+    found = [
+        (block << 16) + place
+        for block, bits in RowIndexSet(rows).to_blocks()
+        for place in range(65536)
+        if bits[place >> 3] >> (place & 7) & 1
+    ]
+    assert found == list(rows)
 
 
-def test_word_with_the_top_bit_is_negative_as_in_spark():
-    assert RowIndexSet([0, 63, 65]).to_words(66).to_pylist() == [1 - 2**63, 2]
-
-
-@pytest.mark.parametrize(("num_rows", "words"), [(0, 0), (1, 1), (64, 1), (65, 2), (65536, 1024), (65537, 1025)])
-def test_words_are_as_many_as_the_rows_need(num_rows, words):
-    assert RowIndexSet().to_words(num_rows).to_pylist() == [0] * words
-
-
-def test_words_without_row_count_end_with_the_last_marked_row():
-    assert RowIndexSet([1, 64]).to_words().to_pylist() == [2, 1]
-    assert len(RowIndexSet().to_words()) == 0
-
-
-def test_words_are_read_from_bytes_and_from_a_slice():
-    words = RowIndexSet([0, 64, 129]).to_words(200)
-    assert list(RowIndexSet.from_words(words.slice(1))) == [0, 65]
-    assert list(RowIndexSet.from_words(b"\x01" + bytes(7) + b"\x02")) == [0, 65]
-    assert list(RowIndexSet.from_words(pa.array([], pa.int64()))) == []
-
-
-@pytest.mark.parametrize("words", [pa.array([1], pa.int32()), pa.array([None, 1], pa.int64()), pa.array(["a"])])
-def test_words_of_another_type_are_refused(words):
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (pa.array([0], pa.int64()), pa.array([1], pa.int32())),
+        (pa.array(range(20), pa.int64()), pa.array([None, *range(1, 20)], pa.int64())),
+    ],
+)
+def test_words_that_are_no_64_bit_integers_are_refused(numbers, words):
     with pytest.raises(RequestError, match="64-bit integers"):
-        RowIndexSet.from_words(words)
+        RowIndexSet.from_numbered_words(numbers, words)
 
 
-def test_marked_row_beyond_the_file_has_no_word():
+def test_marked_row_beyond_the_file_is_refused():
+    RowIndexSet([63]).check_rows_below(64)
     with pytest.raises(CorruptDeletionVectorError) as refused:
-        RowIndexSet([64]).to_words(64)
+        RowIndexSet([64]).check_rows_below(64)
     assert refused.value.error_class == "DELTA_DELETION_VECTOR_INVALID_ROW_INDEX"
-
-
-def test_words_of_an_absurd_file_are_refused_before_memory_is_taken():
-    with pytest.raises(RequestError, match="too large"):
-        RowIndexSet([2**50]).to_words()
-    with pytest.raises(RequestError, match="too large"):
-        RowIndexSet().to_words(2**50)
 
 
 def test_blocks_are_only_those_that_hold_rows():
