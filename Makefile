@@ -40,7 +40,7 @@ types: $(STAMP) ## mypy, strict
 
 conformance: $(STAMP) ## the golden tables and behaviour cases of ../shared
 	@test -d $(SHARED)/golden || { echo "make conformance reads the golden tables and cases in $(SHARED), and that directory is not there." >&2; exit 1; }
-	@$(SPARK) -m pytest tests/conformance $(ARGS)
+	@$(SPARK) scripts/run_tests.py $(if $(ARGS),tests/conformance $(ARGS),--conformance)
 
 torture: $(STAMP) ## many writers on one table against a model (ARGS='--minutes 10 --seed 7 --store s3')
 	@$(SPARK) -m tests.torture $(ARGS)

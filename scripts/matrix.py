@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import environment
+import run_tests
 
 SUPPORTED_MAJOR = 4
 VENVS = Path(".venvs")
@@ -87,7 +88,15 @@ def run_release(release: str) -> int:
 
 
 def _run_suite(venv: Path, arguments: Sequence[str]) -> int:
-    command = ["sh", "scripts/with_spark.sh", str(venv / "bin" / "python"), "-m", "pytest", "--quiet"]
+    command = [
+        "sh",
+        "scripts/with_spark.sh",
+        str(venv / "bin" / "python"),
+        "-m",
+        "pytest",
+        "--quiet",
+        *run_tests.PARALLEL,
+    ]
     present = [argument for argument in arguments if argument.startswith("-") or Path(argument).is_dir()]
     return subprocess.run([*command, "-m", "matrix", *present], check=False, stdin=subprocess.DEVNULL).returncode
 

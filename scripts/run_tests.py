@@ -1,6 +1,7 @@
 """Does everything hold? Runs the whole suite and says how many tests passed, failed and were skipped.
 
-With arguments, they go to pytest as they are: `make test ARGS='tests/unit -k house'`.
+With arguments, they go to pytest as they are: `make test ARGS='tests/unit -k house'`. `--conformance` alone stands for
+`tests/conformance`, which is no part of the suite because it needs material from outside the clone.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ RUNS = (
 )
 NOTHING_COLLECTED = 5
 
+# One Spark beside another keeps two cores busy where one alone leaves half of them idle; more than a few need more
+# memory than a laptop has. A worker that dies, or hangs until pytest-timeout ends it, is replaced: it costs its test.
+PARALLEL = ("-n", "logical", "--maxprocesses", "4", "--dist", "worksteal")
+
 
 def outcomes(report: Path) -> Counter[str]:
     """Passed, failed and skipped tests of one junit report; none when pytest died before it could write one."""
@@ -39,7 +44,8 @@ def run_folders(session_kind: str, folders: Sequence[str], report: Path) -> int:
     present = [f"tests/{name}" for name in folders if Path("tests", name).is_dir()]
     if not present:
         return 0
-    command = [sys.executable, "-m", "pytest", "--quiet", f"--spark={session_kind}", f"--junit-xml={report}"]
+    command = [sys.executable, "-m", "pytest", "--quiet", *PARALLEL, f"--spark={session_kind}"]
+    command += [f"--junit-xml={report}"]
     code = subprocess.run([*command, *present], check=False).returncode
     return 0 if code == NOTHING_COLLECTED else code
 
@@ -63,6 +69,8 @@ def run_everything() -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
+    if arguments == ["--conformance"]:
+        arguments = [*PARALLEL, "tests/conformance"]
     if arguments:
         return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
     return run_everything()

@@ -31,6 +31,8 @@ SESSION_KINDS: tuple[SessionKind, ...] = get_args(SessionKind)
 
 MASTER = "local[2]"
 DRIVER_MEMORY = "2g"
+# A test is over before the optimising compiler has paid for itself, and one thread collects what little garbage there is.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SERVER_START_SECONDS = 120
 LOOPBACK = "127.0.0.1"
@@ -48,6 +50,7 @@ def _settings(scratch_directory: Path) -> dict[str, str]:
     """What both kinds of session share: small, quiet, on the loopback only, and in UTC."""
     return {
         "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
         "spark.driver.host": LOOPBACK,
         "spark.local.dir": str(scratch_directory / "local"),
         "spark.log.level": "ERROR",

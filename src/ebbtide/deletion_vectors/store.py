@@ -9,7 +9,6 @@ lenient mode. How many vectors share a file, and so how few reads fetch them, is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
@@ -19,6 +18,7 @@ from ebbtide.errors import CorruptDeletionVectorError, MissingDataFileError, Obj
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.storage.prefetch import prefetched
 
 __all__ = ["load", "load_all"]
 
@@ -73,7 +73,7 @@ def load_all(
         else:
             on_disk.setdefault(descriptor.unique_file_id, []).append(_Request(index, descriptor))
     files = [_VectorFile.locate(store, table_url, group, config, storage_options) for group in on_disk.values()]
-    for of_one_file in _side_by_side(files):
+    for of_one_file in prefetched(_VectorFile.load, files, ahead=_MAX_THREADS):
         loaded.update(of_one_file)
     for index, known_rows in enumerate(num_records or ()):
         if known_rows is not None:
@@ -173,14 +173,6 @@ def _spans(requests: Iterable[_Request]) -> Iterator[_Span]:
             span = _Span(request.start, request.stop, [])
         span.requests.append(request)
     yield span
-
-
-def _side_by_side(files: list[_VectorFile]) -> Iterator[dict[int, RowIndexSet]]:
-    if len(files) <= 1:
-        yield from map(_VectorFile.load, files)
-        return
-    with ThreadPoolExecutor(min(_MAX_THREADS, len(files)), thread_name_prefix="ebbtide-vectors") as pool:
-        yield from pool.map(_VectorFile.load, files)
 
 
 def _check_size(descriptor: DeletionVectorDescriptor, config: EngineConfig) -> None:

@@ -21,7 +21,6 @@ from ebbtide.log.change_schemas import ensure_same_columns, read_snapshot
 from ebbtide.log.commit_times import file_times
 from ebbtide.log.history import read_commit
 from ebbtide.log.listing import LogListing, list_log
-from ebbtide.log.prefetch import prefetched
 from ebbtide.log.snapshot import Snapshot, load_snapshot
 from ebbtide.log.table_state import TableHead, read_head
 from ebbtide.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
@@ -29,6 +28,7 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.properties import TableProperties
+from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["ChangeFeed", "ChangeType", "FileChange", "read_change_feed"]

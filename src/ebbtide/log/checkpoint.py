@@ -21,7 +21,6 @@ from ebbtide.log.commit_scan import CommitScan
 from ebbtide.log.foreign_columns import ADD_CHILDREN, REMOVE_CHILDREN, live_file_batch, tombstone_batch
 from ebbtide.log.listing import CheckpointFiles
 from ebbtide.log.parquet_source import ParquetSource, translated
-from ebbtide.log.prefetch import prefetched
 from ebbtide.protocol.actions import (
     Action,
     DomainMetadata,
@@ -32,6 +31,7 @@ from ebbtide.protocol.actions import (
     parse_action,
 )
 from ebbtide.protocol.paths import resolve_sidecar_path
+from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["Checkpoint", "open_checkpoint"]

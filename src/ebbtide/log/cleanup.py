@@ -23,7 +23,6 @@ from ebbtide.errors import CorruptTableError, ObjectNotFoundError
 from ebbtide.log.checkpoint import open_checkpoint
 from ebbtide.log.commit_times import file_times, in_commit_times, read_commit_info
 from ebbtide.log.listing import CheckpointFiles, LogListing, last_checkpoint_version, list_log
-from ebbtide.log.prefetch import prefetched
 from ebbtide.log.replay import LiveFiles
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.features import ensure_writable
@@ -38,6 +37,7 @@ from ebbtide.protocol.log_names import (
     V2CheckpointName,
     parse_log_name,
 )
+from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["clean_up_log"]

@@ -11,10 +11,10 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import CorruptTableError, RequestError, TableNotFoundError
 from ebbtide.log.commit_times import InCommitTimes, file_times, in_commit_times, read_commit_info
 from ebbtide.log.listing import list_log
-from ebbtide.log.prefetch import prefetched
 from ebbtide.log.table_state import read_head
 from ebbtide.protocol.actions import Action, CommitInfo, parse_commit
 from ebbtide.protocol.log_names import commit_name, log_path
+from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["CommitRecord", "read_commit", "read_history"]

@@ -18,11 +18,11 @@ from ebbtide.errors import CorruptTableError, ObjectNotFoundError
 from ebbtide.log.checkpoint import Checkpoint, open_checkpoint
 from ebbtide.log.commit_scan import CommitScan, FileActions
 from ebbtide.log.listing import LogListing, list_log
-from ebbtide.log.prefetch import prefetched
 from ebbtide.log.replay import LiveFiles
 from ebbtide.log.segment import LogFile, Segment, find_log, segments
 from ebbtide.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import ensure_readable
+from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["TableHead", "TableState", "read_head", "read_state", "scan_log_files"]

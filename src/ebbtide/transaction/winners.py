@@ -9,7 +9,6 @@ from typing import TypeVar
 from ebbtide.config import EngineConfig
 from ebbtide.errors import ConcurrentWriteException, ObjectNotFoundError
 from ebbtide.log import read_commit
-from ebbtide.log.prefetch import prefetched
 from ebbtide.protocol.actions import (
     Action,
     AddFile,
@@ -21,6 +20,7 @@ from ebbtide.protocol.actions import (
     SetTransaction,
 )
 from ebbtide.storage import ObjectStore
+from ebbtide.storage.prefetch import prefetched
 
 __all__ = ["WinningCommit", "read_winners"]
 

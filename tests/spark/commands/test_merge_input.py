@@ -78,7 +78,6 @@ def test_clause_behind_one_without_a_condition(table, merge, clauses, kind):
         lambda m: m.whenMatchedUpdateAll(),
         lambda m: m.whenNotMatchedInsertAll(),
     ],
-    ids=str,
 )
 def test_name_that_its_clause_cannot_see(table, merge, clauses):
     assert_refused(table, lambda: clauses(merge()), "DELTA_MERGE_UNRESOLVED_EXPRESSION", kind=UnknownColumnError)
@@ -108,7 +107,6 @@ def test_condition_that_cannot_pair_rows(table, merge, condition, error_class):
         (lambda: F.rand() > 0.5, "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"),
         ("EXISTS (SELECT 1)", "DELTA_UNSUPPORTED_SUBQUERY"),
     ],
-    ids=str,
 )
 def test_clause_condition_that_cannot_choose_rows(table, merge, condition, error_class):
     given = condition() if callable(condition) else condition

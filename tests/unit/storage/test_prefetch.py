@@ -1,0 +1,49 @@
+"""Are objects read ahead in order, and does a reader that gives up leave nothing waiting?"""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from ebbtide.storage.prefetch import prefetched
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 100])
+def test_results_come_in_the_order_of_their_items(count):
+    assert list(prefetched(lambda n: n * n, range(count))) == [n * n for n in range(count)]
+
+
+def test_an_error_surfaces_at_its_item():
+    results = prefetched(lambda n: 1 // (n - 3), range(5))
+    assert [next(results) for _ in range(3)] == [-1, -1, -1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+@pytest.mark.parametrize("abandon", ["close", "forget"])
+def test_reader_that_gives_up_does_not_wait_for_calls_under_way(abandon):
+    """The garbage collector may end it, inside any thread and any lock: waiting for a thread there can be for ever."""
+    may_end = threading.Event()
+    calls = []
+
+    def call(number):
+        calls.append(number)
+        if number:
+            may_end.wait(60)
+        return number
+
+    results = prefetched(call, range(100))
+    assert next(results) == 0
+    if abandon == "close":
+        results.close()
+    else:
+        del results
+        gc.collect()
+    waiting = [thread for thread in threading.enumerate() if thread.name.startswith("ebbtide-read")]
+    assert waiting
+    may_end.set()
+    for thread in waiting:
+        thread.join(60)
+    assert len(calls) <= 17
