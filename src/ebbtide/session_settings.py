@@ -22,6 +22,7 @@ __all__ = [
     "DELETE_WITH_VECTORS",
     "TABLE_DEFAULTS",
     "MERGE_WITH_VECTORS",
+    "PARTITION_OVERWRITE_MODE",
     "SCHEMA_AUTO_MERGE",
     "TXN_APP_ID",
     "TXN_VERSION",
@@ -30,6 +31,7 @@ __all__ = [
     "VECTOR_FILE_SIZE",
     "changes_may_be_out_of_range",
     "merges_schema",
+    "overwrites_dynamically",
     "parse_bytes",
     "table_defaults",
     "write_options",
@@ -46,6 +48,7 @@ CHANGES_OUT_OF_RANGE: Final = f"{_PREFIX}changeDataFeed.timestampOutOfRange.enab
 SCHEMA_AUTO_MERGE: Final = f"{_PREFIX}schema.autoMerge.enabled"
 USER_METADATA: Final = f"{_PREFIX}commitInfo.userMetadata"
 TABLE_DEFAULTS: Final = f"{_PREFIX}properties.defaults."
+PARTITION_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 _VECTOR_MODES: Final[dict[str, VectorMode]] = {"true": "on", "false": "off", "auto": "auto"}
 _BYTES = re.compile(r"([0-9]{1,18})\s*(b|[kmgtp]i?b?)?", re.IGNORECASE | re.ASCII)
@@ -93,6 +96,11 @@ def changes_may_be_out_of_range(spark: SparkSession) -> bool:
 def merges_schema(spark: SparkSession) -> bool:
     """Whether columns that only the rows to be written have are added to the table."""
     return _flag(spark, SCHEMA_AUTO_MERGE)
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether an overwrite is meant to replace only the partitions that its rows fall into."""
+    return (_setting(spark, PARTITION_OVERWRITE_MODE) or "static").strip().lower() == "dynamic"
 
 
 def table_defaults(spark: SparkSession) -> dict[str, str]:

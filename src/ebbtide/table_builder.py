@@ -67,6 +67,13 @@ class DeltaTableBuilder(Generic[Table]):
     ) -> DeltaTableBuilder[Table]:
         """One column; the type as SQL writes it, or Spark's own. `generatedAlwaysAs` is SQL over other columns."""
         metadata = {"comment": comment} if comment is not None else {}
+        if not isinstance(generatedAlwaysAs, str | None):
+            # What delta-spark calls an IdentityGenerator.
+            raise RequestError(
+                f"The column '{colName}': generatedAlwaysAs is SQL text, not {type(generatedAlwaysAs).__name__}. "
+                "Identity columns are not supported; give the column values of your own.",
+                error_class="UNSUPPORTED_FEATURE",
+            )
         if generatedAlwaysAs is not None:
             metadata["delta.generationExpression"] = generatedAlwaysAs
         self._fields.append(T.StructField(colName, self._type(colName, dataType), nullable, metadata))

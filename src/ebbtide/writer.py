@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from ebbtide.commands.write import WriteCommand
 from ebbtide.commands.write_request import WriteMode, WriteRequest, WriteResult
 from ebbtide.errors import RequestError
-from ebbtide.session_settings import table_defaults, write_options
+from ebbtide.session_settings import overwrites_dynamically, table_defaults, write_options
 from ebbtide.storage import open_store
 
 __all__ = ["write"]
@@ -66,6 +66,7 @@ def write(
         overwrite_schema=overwrite_schema,
         policy=spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI",
         options=options,
+        means_partitions=mode == "overwrite" and overwrites_dynamically(spark),
         default_properties=lambda: table_defaults(spark),
     )
     return WriteCommand(spark, request).run()

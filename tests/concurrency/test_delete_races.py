@@ -16,7 +16,7 @@ from deltalake import DeltaTable as RivalTable
 from deltalake import write_deltalake
 from tests.support import races
 from tests.support.invariants import assert_table_invariants, look
-from tests.support.log_reading import actions_of, newest_version
+from tests.support.log_reading import actions_of, newest_version, vector_file
 from tests.support.races import ID_SCHEMA, RacingStore, ids_at
 from tests.support.table_builder import TableBuilder
 
@@ -29,6 +29,7 @@ from ebbtide.errors import (
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
     MetadataChangedException,
+    StorageError,
 )
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store
@@ -88,6 +89,7 @@ class Table:
     def assert_whole(self, result):
         assert_table_invariants(self.spark, self.path, before=self.won, result=result)
         races.assert_each_delete_counts_its_own_rows(self.path)
+        assert races.unnamed_files(self.path) == set(), "a lost attempt left files behind"
 
 
 @pytest.fixture
@@ -399,6 +401,32 @@ def test_delete_that_rewrites_is_not_disturbed_by_enabling_vectors(spark, tmp_pa
     table.assert_whole(result)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, tmp_path, looked_at, mode):
+    table = Table(spark, tmp_path / "t", looked_at, vectors=False)
+
+    def rivals():
+        races.set_property(table.store, "delta.enableDeletionVectors", "true")
+        table.delete("id IN (0, 8, 12)")
+
+    result = table.lose(rivals, deletion_vectors=mode)
+    assert (result.version, result.num_affected_rows) == (3, 7)
+    assert ids_at(table.path) == without(8, 12)
+    table.assert_whole(result)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_delete_is_stopped_by_the_switching_off_of_vectors(table, mode):
+    """Marks that it has made must not come into a table that wants none."""
+    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
+        table.lose(
+            lambda: races.set_property(table.store, "delta.enableDeletionVectors", "false"), deletion_vectors=mode
+        )
+    assert newest_version(table.path) == 1
+    assert ids_at(table.path) == list(range(30))
+    assert races.unnamed_files(table.path) == set()
+
+
 def test_delete_by_keys_follows_a_winner_with_the_keys_it_pinned(table):
     from ebbtide.commands.requests import MatchingKeys
 
@@ -426,6 +454,7 @@ def test_same_delete_sent_twice_at_once_lands_once(table):
     result = table.lose(first_sending, **sent)
     assert (result.version, result.num_affected_rows) == (None, 0)
     assert ids_at(table.path) == sorted([*without(), 3])
+    assert races.unnamed_files(table.path) == set()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -459,6 +488,7 @@ def test_delete_that_may_not_rebase_is_stopped_as_the_reference_stops_it(table, 
     assert type(caught.value) is error
     assert "Nothing was changed" in str(caught.value)
     assert newest_version(table.path) == 1
+    assert races.unnamed_files(table.path) == set()
 
 
 @pytest.mark.parametrize("rival", sorted(set(RIVALS_IN_THE_WAY) - {"schema"}))
@@ -489,11 +519,51 @@ def test_condition_that_reads_the_table_itself_is_not_followed(table):
 # --- what is left behind ----------------------------------------------------------------------------------------------
 
 
-def test_vectors_of_the_lost_attempt_are_orphans_that_a_cleanup_can_find(table):
+def test_vectors_of_the_lost_attempt_are_deleted(table):
     result = table.lose(lambda: table.delete("id IN (8, 12)"))
     assert result.version == 2
-    [orphan] = races.unnamed_files(table.path)
-    assert orphan.startswith("deletion_vector_")
+    assert races.unnamed_files(table.path) == set()
+
+
+def test_file_of_vectors_stays_while_one_of_them_is_needed(table):
+    """The vectors of a and b are in one file; the winner changes b, so that only the one of a is used."""
+    result = table.lose(lambda: table.delete("id = 12"))
+    assert result.version == 2
+    files = {vector_file(table.path, add["deletionVector"]) for add in actions_of(table.path, 2, "add")}
+    assert len(files) == 2
+    assert ids_at(table.path) == without(12)
+    table.assert_whole(result)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loser_that_fails_while_it_follows_leaves_nothing_behind(table, monkeypatch, mode):
+    """What it had written for the first attempt goes, and what it had begun for the second."""
+
+    def fail(*args, **options):
+        raise StorageError("no more room")
+
+    def rival():
+        races.append(table.store, [1])
+        table.delete("id = 8")
+        monkeypatch.setattr(row_deletion, "matched_row_sets", fail)
+
+    with pytest.raises(StorageError):
+        table.lose(rival, deletion_vectors=mode)
+    assert newest_version(table.path) == 2
+    assert ids_at(table.path) == sorted([*(number for number in range(30) if number != 8), 1])
+    assert races.unnamed_files(table.path) == set()
+
+
+def test_delete_that_fails_after_its_vectors_leaves_none(table, monkeypatch):
+    """`auto` marks b first, then rewrites a."""
+
+    def fail(*args):
+        raise StorageError("no more room")
+
+    monkeypatch.setattr(row_deletion, "rewrite_without", fail)
+    with pytest.raises(StorageError):
+        table.delete(CONDITION, deletion_vectors="auto")
+    assert races.unnamed_files(table.path) == set()
 
 
 def test_vectors_of_files_that_the_winner_left_alone_are_used_and_not_written_again(table):

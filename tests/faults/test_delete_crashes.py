@@ -160,6 +160,8 @@ def test_fault_at_any_call_leaves_the_table_old_or_new(fault, tmp_path, without_
             break
         outcomes.add(outcome)
         assert_old_or_new(table, outcome)
+        # Where storage answered, it is known what is not needed.
+        assert fault != "refused" or outcome != "refused" or not unnamed_files(table)
         assert_next_writers_work(table)
         assert_only_litter_is_left(table)
     assert at > 10, "the run stopped making calls"
@@ -180,24 +182,42 @@ def test_fault_at_any_call_of_a_loser_loses_neither_delete(fault, tmp_path, with
         # A fault before the commit ends the run before the rival comes.
         has_rival = 3 not in ids_at(table)
         assert_old_or_new(table, outcome, old=RIVAL if has_rival else OLD, new=BOTH if has_rival else NEW)
+        assert fault != "refused" or outcome != "refused" or not unnamed_files(table)
         assert_next_writers_work(table, new=BOTH if has_rival else NEW)
         assert_only_litter_is_left(table)
     assert has_rival
     assert at > 15, "the run stopped making calls"
 
 
-def test_vectors_that_no_commit_named_are_the_only_thing_a_refused_commit_leaves(tmp_path, without_spark):
+def test_refused_commit_leaves_nothing_behind(tmp_path, without_spark):
     table = make_table(tmp_path / "t")
 
     def refuse(op, path):
         if op == "put_if_absent" and path.endswith("2.json"):
             raise StorageError("refused")
 
-    assert outcome_of(lambda: delete_without_spark(HookedStore(open_store(str(table)), before=refuse), CONDITION)) == (
-        "refused"
-    )
-    [orphan] = assert_only_litter_is_left(table)
-    assert orphan.startswith("deletion_vector_")
+    store = HookedStore(open_store(str(table)), before=refuse)
+    assert outcome_of(lambda: delete_without_spark(store, CONDITION)) == "refused"
+    assert any(op == "put_if_absent" and "deletion_vector_" in path for op, path in store.calls)
+    assert unnamed_files(table) == set()
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_nothing_is_deleted_while_the_outcome_of_the_commit_is_unknown(tmp_path, without_spark, lands):
+    """The answer to the put is lost, and so is every look: if it landed, the table names the vectors."""
+    table = make_table(tmp_path / "t")
+
+    def lose(op, path):
+        if op in {"put_if_absent", "read_range"} and path.endswith("2.json"):
+            raise PutOutcomeUnknownError("the answer was lost")
+
+    hooks = {"after": lose} if lands else {"before": lose}
+    store = HookedStore(open_store(str(table)), **hooks)
+    assert outcome_of(lambda: delete_without_spark(store, CONDITION)) == "unknown"
+    assert [path for op, path in store.calls if op == "delete"] == []
+    assert bool(unnamed_files(table)) is not lands
+    assert_old_or_new(table, "landed" if lands else "refused")
+    assert_next_writers_work(table)
 
 
 def test_vector_whose_put_went_unanswered_is_written_under_another_name(tmp_path, without_spark):

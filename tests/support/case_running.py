@@ -2,7 +2,8 @@
 
 A case is a table, statements and what must come out. A `Run` is a case under one variant (deletion vectors on or off), one
 partitioning and one door; `RunningCase` builds the table, plays the statements and checks every expectation the case has.
-After every DELETE the table itself is checked (`tests/support/invariants.py`).
+After every DELETE the table itself is checked (`tests/support/invariants.py`). A RESTORE, which Ebbtide does not have, is
+played by a commit as other engines write it: what Ebbtide must do is read the table and its changes afterwards.
 """
 
 from __future__ import annotations
@@ -31,15 +32,28 @@ from tests.support.log_reading import (
     stats_of,
     vector_rows,
 )
+from tests.support.restores import restore_by_hand
 from tests.support.session_settings import session_settings
 
 import ebbtide
 from ebbtide.errors import DeltaError, InternalError, RequestError
 
-__all__ = ["DELETE", "Run", "RunningCase", "CHECKS", "changes_no_row", "deletes", "is_query", "keys_of", "verb"]
+__all__ = [
+    "CHECKS",
+    "DELETE",
+    "RESTORE",
+    "Run",
+    "RunningCase",
+    "changes_no_row",
+    "deletes",
+    "is_query",
+    "keys_of",
+    "verb",
+]
 
 VERB = re.compile(r"\s*(?:WITH\s+\w+\s+AS\s+\(.*\)\s*(?=MERGE|INSERT))?(@?\w+)", re.IGNORECASE | re.DOTALL)
 DELETE = re.compile(r"DELETE\s+FROM\s+(?P<table>\w+)(?:\s+(?:AS\s+)?(?!WHERE\b)(?P<alias>\w+))?(?:\s+WHERE\s+(?P<condition>.*))?", re.IGNORECASE | re.DOTALL)  # fmt: skip
+RESTORE = re.compile(r"RESTORE\s+TABLE\s+target\s+TO\s+VERSION\s+AS\s+OF\s+(\d+)", re.IGNORECASE)
 # A table's place, and the words behind it that are no alias.
 TABLE_POSITION = re.compile(
     r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
@@ -230,6 +244,8 @@ class RunningCase:
             assert self.before is None or log_state(self.path).version == self.before.version
         elif deletes(step):
             self.perform_delete(step, again=again)
+        elif restored := RESTORE.fullmatch(step):
+            restore_by_hand(self.path, int(restored[1]))
         else:
             assert verb(step) in CHANGING_VERBS, f"no way to perform {step!r}"
             self.through_sql(step)

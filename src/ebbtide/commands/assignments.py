@@ -157,7 +157,8 @@ def find_target(schema: StructType, name: str, *, alias: str | None = None) -> T
     top = schema.get(path[0])
     if top is not None and _IDENTITY in top.metadata:
         raise RequestError(
-            f"'{path[0]}' is an identity column: its values are given once and cannot be updated.",
+            f"'{path[0]}' is an identity column: the engine that made the table gives it its values, once, and they "
+            "cannot be assigned. Leave it out of SET; insert rows with that engine.",
             error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
         )
     return Target(tuple(path), field)

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from ebbtide.commands.committing import (
     assert_not_append_only,
     begun,
+    discarding,
     has_landed,
     row_tracking_tags,
     set_transaction,
@@ -82,14 +83,17 @@ class DeleteCommand:
         outcome = self.perform_delete(transaction, matcher)
         follower = _Follower(self, matcher, outcome, snapshot, started)
         self.on_phase("Committing")
-        committed = transaction.commit(
-            outcome.actions,
-            follower.operation(),
-            rebase=follower if self.request.options.conflicts == "rebase" else None,
-            set_transaction=applied,
-        )
+        with discarding(follower.discard):
+            committed = transaction.commit(
+                outcome.actions,
+                follower.operation(),
+                rebase=follower if self.request.options.conflicts == "rebase" else None,
+                set_transaction=applied,
+            )
         self.metrics = follower.metrics()
         if not committed.is_new_version:
+            # Somebody else has done it, or left nothing to do.
+            follower.discard()
             self.metrics = _nothing_deleted(self.metrics)
             return self._result(None)
         self.refresh_readers(snapshot)
@@ -163,6 +167,11 @@ class _Follower:
             rows = self.outcome.rows.follow(lost)
             self.outcome = DeleteOutcome(rows.actions(), rows.metrics(), rows)
         return Rebased(self.outcome.actions, self.operation()) if self.outcome.actions else None
+
+    def discard(self) -> None:
+        """Delete what was written, by whichever attempt was the last."""
+        if self.outcome.rows is not None:
+            self.outcome.rows.discard()
 
     def metrics(self) -> DeleteMetrics:
         return replace(self.outcome.metrics, execution_time_ms=elapsed_ms(self.started))

@@ -112,7 +112,11 @@ class MergeWriter:
             return []
         columns = [border.column(field.name) for field in self.target.partition_fields]
         rows = self._united(frames)
-        return [rows.repartition(*columns) if columns else rows.hint("rebalance")]
+        if columns:
+            return [rows.repartition(*columns)]
+        # Where all rows come out of a shuffled join, that has divided them already.
+        is_divided = not self.source.is_small and not any(item.missing_updated for item in changed)
+        return [rows if is_divided else rows.hint("rebalance")]
 
     # --- updated ------------------------------------------------------------------------------------------------------
 

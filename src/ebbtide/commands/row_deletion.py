@@ -9,7 +9,8 @@ table and the request say. When another writer won the race, only what that writ
 - a file that we rewrote was changed: our new files hold rows of its old state, so what was rewritten together is
   rewritten once more; which rows must go is still known.
 
-The result is what the deletion would have been had it started after the winner.
+The result is what the deletion would have been had it started after the winner. What was written and is not needed any
+more is deleted: no commit has named it. A file of vectors goes only when none of its vectors is needed.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from ebbtide.spark_border import few_shuffle_partitions
 from ebbtide.transaction import Lost
 from ebbtide.transaction.file_changes import live_files_at
 from ebbtide.write import WrittenFiles
+from ebbtide.write.abandoned import discard
 
 __all__ = ["RowDeletion", "ends_mostly_deleted", "vector_mode"]
 
@@ -119,9 +121,13 @@ class RowDeletion:
     def perform(
         cls, spark: SparkSession, matcher: Matcher, options: WriteOptions, snapshot: Snapshot, candidates: pa.Table
     ) -> RowDeletion:
-        """Find the matching rows of the candidates and write what marks or replaces them."""
+        """Find the matching rows of the candidates and write what marks or replaces them; an error leaves nothing."""
         work = cls(spark, matcher, options, snapshot, candidates)
-        work.delete_from(candidates)
+        try:
+            work.delete_from(candidates)
+        except BaseException:
+            work.discard()
+            raise
         return work
 
     @property
@@ -174,6 +180,22 @@ class RowDeletion:
     def _marked(self, timestamp_ms: int) -> TouchedActions:
         return process_unmodified_data(self.touched, timestamp_ms=timestamp_ms)
 
+    def discard(self, *, keeping: RowDeletion | None = None) -> None:
+        """Delete what was written, except what `keeping` uses. Only for work that no commit has named, or may have."""
+        kept = [] if keeping is None else keeping.rewrites
+        needed = set() if keeping is None else {vector.relative_path for vector in keeping.new_vectors()}
+        written = [rewrite.written for rewrite in self.rewrites if not any(rewrite is other for other in kept)]
+        discard(
+            self.snapshot.store,
+            written,
+            [vector for vector in self.new_vectors() if vector.relative_path not in needed],
+        )
+
+    def new_vectors(self) -> list[DeletionVectorDescriptor]:
+        """The vectors that were written for this deletion."""
+        vectors = (file.new_deletion_vector for file in self.touched)
+        return [vector for vector in vectors if vector is not None and vector.is_relative]
+
     # --- deleting -----------------------------------------------------------------------------------------------------
 
     def delete_from(self, candidates: pa.Table, *, rewritten: Matched = ()) -> None:
@@ -201,7 +223,9 @@ class RowDeletion:
         add_of_path: dict[str, AddFile] = {}
         counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=self.options.storage_options)
         results = store_matched_rows(self.snapshot, counted, config=self.options.config)
-        self.touched += find_files_with_matching_rows(add_of_path, results)
+        for result in results:
+            # One by one: should a later file of vectors fail, those before it are known and can be discarded.
+            self.touched += find_files_with_matching_rows(add_of_path, [result])
 
     def _rewrite(self, matched: Matched) -> None:
         if not matched:
@@ -218,12 +242,22 @@ class RowDeletion:
         newest = lost.newest
         candidates = self.matcher.candidates(self.spark, newest)
         if self.mode != vector_mode(newest, self.options.deletion_vectors):
-            return RowDeletion.perform(self.spark, self.matcher, self.options, newest, candidates)
-        standing = self._standing(lost, candidates)
+            moved = RowDeletion.perform(self.spark, self.matcher, self.options, newest, candidates)
+        else:
+            moved = self._moved(newest, candidates, self._standing(lost, candidates))
+        self.discard(keeping=moved)
+        return moved
+
+    def _moved(self, newest: Snapshot, candidates: pa.Table, standing: _Standing) -> RowDeletion:
         moved = replace(self, snapshot=newest, candidates=candidates, touched=[], rewrites=[])
-        moved.take_over_marks(self.touched, standing)
-        rewritten = moved.take_over_rewrites(self.rewrites, standing)
-        moved.delete_from(standing.unknown, rewritten=rewritten)
+        try:
+            moved.take_over_marks(self.touched, standing)
+            rewritten = moved.take_over_rewrites(self.rewrites, standing)
+            moved.delete_from(standing.unknown, rewritten=rewritten)
+        except BaseException:
+            # What it took over is still ours, and goes with us.
+            moved.discard(keeping=self)
+            raise
         return moved
 
     def _standing(self, lost: Lost, candidates: pa.Table) -> _Standing:

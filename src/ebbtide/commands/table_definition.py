@@ -56,6 +56,7 @@ _CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_
 _INVALID_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
 _CHAR_OR_VARCHAR = re.compile(r"(var)?char\([0-9]+\)", re.ASCII)
 _VOID: Final = PrimitiveType("void")
+_IDENTITY_PREFIX: Final = "delta.identity."
 _ROW_TRACKING_COLUMNS: Final = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
@@ -154,7 +155,20 @@ def _checked(definition: TableDefinition, configuration: Mapping[str, str], mode
     if TableProperties.parse(configuration).enable_change_data_feed:
         refuse_change_columns(schema.names)
     refuse_nested_void(schema)
+    _refuse_identities(schema)
     return check_partitioning(schema, definition.partition_columns)
+
+
+def _refuse_identities(schema: StructType) -> None:
+    """No table is made into which Ebbtide itself could not write a row."""
+    for kind in _types(schema):
+        for item in kind.fields if isinstance(kind, StructType) else ():
+            if any(key.startswith(_IDENTITY_PREFIX) for key in item.metadata):
+                raise UnsupportedFeatureError(
+                    f"The column '{item.name}' is an identity column, and Ebbtide does not number rows. Leave the "
+                    f"{_IDENTITY_PREFIX}* entries out of its metadata and give it values of your own.",
+                    error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
+                )
 
 
 def check_column_names(names: Iterable[str]) -> None:

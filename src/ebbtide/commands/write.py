@@ -96,6 +96,7 @@ class WriteCommand:
         ensure_writable(snapshot.protocol, snapshot.metadata)
         if request.mode == "overwrite":
             assert_not_append_only(snapshot)
+            _refuse_dynamic_overwrite(request, snapshot)
         applied = set_transaction(request.options)
         if has_landed(transaction, applied):
             return self._result(None, WriteMetrics())
@@ -341,6 +342,18 @@ def _new_names_inside(known: DataType, incoming: DataType, prefix: str) -> list[
     return []
 
 
+def _refuse_dynamic_overwrite(request: WriteRequest, snapshot: Snapshot) -> None:
+    """A session that means "replace only these partitions" must not lose the others."""
+    replaces_all = request.replace_where is None and not request.overwrite_schema
+    if request.means_partitions and replaces_all and snapshot.metadata.partition_columns:
+        raise RequestError(
+            "The session overwrites partitions dynamically (spark.sql.sources.partitionOverwriteMode), and here an "
+            f"overwrite of the table at {snapshot.store.url} would replace all of its rows. Nothing was changed. Name "
+            "what to replace (replace_where, in SQL: INSERT INTO ... REPLACE WHERE condition), or set the mode to "
+            "STATIC."
+        )
+
+
 def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
     """What the request says of the table must be so already; a write does not repartition or reconfigure it."""
     partitioned = snapshot.metadata.partition_columns
@@ -371,6 +384,7 @@ def _refuse_given_identities(target: WriteTarget, given: Collection[str]) -> Non
         if field.name.lower() in given and field.metadata.get("delta.identity.allowExplicitInsert") is not True:
             raise RequestError(
                 f"The column '{field.name}' of the table at {target.store.url} is GENERATED ALWAYS AS IDENTITY, so its "
-                "values cannot be given.",
+                "values cannot be given, and Ebbtide does not number new rows. Write them with the engine that made "
+                "the table.",
                 error_class="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
             )

@@ -40,6 +40,8 @@ class WriteRequest:
     policy: str = "ANSI"
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
+    # The session means an overwrite to replace only the partitions that the rows fall into.
+    means_partitions: bool = False
     # What the session wants new tables to have; asked only where one is made.
     default_properties: Callable[[], Mapping[str, str]] = dict
 

@@ -51,15 +51,31 @@ def parse_create(reader: StatementReader) -> CreateView | CreateTable:
     if (reader.accept("temp") or reader.accept("temporary")) and reader.accept("view"):
         name = reader.name("the name of the view")
         reader.expect("as")
-        return reader.end(CreateView(name, _whole_table(reader), or_replace))
+        columns = _shown_columns(reader)
+        return reader.end(CreateView(name, _whole_table(reader), or_replace, columns))
     raise reader.unknown_statement()
 
 
+def _shown_columns(reader: StatementReader) -> tuple[str, ...]:
+    """The columns in SELECT a, b FROM; none for SELECT *. What is left to read is FROM and what follows it."""
+    reader.expect("select")
+    if reader.accept_sign("*"):
+        return ()
+    columns = [reader.name("'*' or the name of a column")]
+    while reader.accept_sign(","):
+        columns.append(reader.name("the name of a column"))
+    if not reader.comes("from"):
+        raise reader.unexpected("',' or FROM: a view shows columns of one table, as they are")
+    return tuple(columns)
+
+
 def _whole_table(reader: StatementReader) -> TableName:
-    """The table in SELECT * FROM table, which may be wrapped in further ones."""
-    if not (reader.accept("select") and reader.accept_sign("*") and reader.accept("from")):
-        raise reader.unexpected("SELECT * FROM a table: a view that can be changed shows all of one table")
+    """The table in FROM table, or in SELECT * FROM table that is wrapped around it any number of times."""
+    if not reader.accept("from"):
+        raise reader.unexpected("FROM a table: a view shows one table")
     if reader.accept_sign("("):
+        if not (reader.accept("select") and reader.accept_sign("*")):
+            raise reader.unexpected("SELECT * FROM a table")
         table = _whole_table(reader)
         reader.expect_sign(")")
     else:
@@ -129,18 +145,24 @@ def _column(reader: StatementReader) -> ColumnDefinition:
         elif reader.accept("default"):
             column = replace(column, default=reader.expression("a default", words=_AFTER_TYPE, signs=_LIST_ENDS))
         elif reader.accept("generated", "always", "as"):
-            column = replace(column, generated_as=_generation(reader))
+            column = replace(column, generated_as=_generation(reader, column.name))
+        elif reader.comes("generated", "by", "default", "as", "identity"):
+            raise _identity(column.name)
         else:
             return column
 
 
-def _generation(reader: StatementReader) -> str:
+def _identity(name: str) -> RequestError:
+    return RequestError(
+        f"Identity columns are not supported: the values of '{name}' would have to be handed out in one place. Give "
+        "the column values of your own.",
+        error_class="UNSUPPORTED_FEATURE",
+    )
+
+
+def _generation(reader: StatementReader, name: str) -> str:
     if reader.comes("identity"):
-        raise RequestError(
-            "Identity columns are not supported: their values would have to be handed out in one place. Give the "
-            "column values of your own.",
-            error_class="UNSUPPORTED_FEATURE",
-        )
+        raise _identity(name)
     return reader.parenthesised("an expression after GENERATED ALWAYS AS")
 
 

@@ -19,7 +19,7 @@ from ebbtide.commands.write import WriteCommand
 from ebbtide.commands.write_request import WriteRequest
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
-from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema
+from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically
 from ebbtide.sql.session import SqlSession, called
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Truncate, Update
 from ebbtide.sql.views import refresh_views
@@ -40,6 +40,7 @@ _MERGED: Final = pa.schema(
 
 
 def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
+    session.ensure_shown(statement.path, [statement.condition], alias=statement.alias)
     store = session.store(statement.path)
     alias = called(statement.path, statement.alias)
     request = DeleteRequest(store, statement.condition, alias, session.options())
@@ -57,6 +58,9 @@ def run_truncate(session: SqlSession, statement: Truncate) -> DataFrame:
 
 
 def run_update(session: SqlSession, statement: Update) -> DataFrame:
+    said = [text for assignment in statement.assignments for text in (assignment.target, assignment.value)]
+    said += [] if statement.condition is None else [statement.condition]
+    session.ensure_shown(statement.path, said, alias=statement.alias)
     store = session.store(statement.path)
     alias = called(statement.path, statement.alias)
     options = session.options(UPDATE_WITH_VECTORS)
@@ -118,8 +122,6 @@ def _pairs(assignments: tuple[Assignment, ...]) -> tuple[tuple[str, str], ...]:
 def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
     store = session.store(statement.path)
     snapshot = load_snapshot(store, config=session.config)
-    if statement.overwrite:
-        _refuse_dynamic_overwrite(session, snapshot)
     rows = session.query(statement.query)
     request = WriteRequest(
         store,
@@ -130,6 +132,7 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
         policy=session.store_assignment_policy(),
         options=session.options(),
         hint=snapshot,
+        means_partitions=overwrites_dynamically(session.spark),
     )
     written = WriteCommand(session.spark, request).run()
     refresh_views(session.spark, store.url)
@@ -155,14 +158,3 @@ def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot) -> DataF
             error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         )
     return rows.toDF(*(known[name.lower()] for name in wanted))
-
-
-def _refuse_dynamic_overwrite(session: SqlSession, snapshot: Snapshot) -> None:
-    """A session that means "replace only these partitions" must not lose the others."""
-    mode = session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", None) or "static"
-    if mode.lower() == "dynamic" and snapshot.metadata.partition_columns:
-        raise RequestError(
-            "The session overwrites partitions dynamically (spark.sql.sources.partitionOverwriteMode), which INSERT "
-            "OVERWRITE does not do here: it replaces all rows. Name what to replace: INSERT INTO ... REPLACE WHERE "
-            "condition, or set the mode to STATIC."
-        )

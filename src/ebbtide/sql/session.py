@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,7 @@ from ebbtide.config import EngineConfig
 from ebbtide.session_settings import DELETE_WITH_VECTORS, write_options
 from ebbtide.sql.queries import run_query
 from ebbtide.sql.statements import TableName, ViewName
-from ebbtide.sql.views import table_behind
+from ebbtide.sql.views import ensure_shown, table_behind
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table import DeltaTable
 
@@ -29,6 +29,11 @@ class SqlSession:
 
     def path(self, name: TableName) -> str:
         return table_behind(self.spark, name.name) if isinstance(name, ViewName) else name
+
+    def ensure_shown(self, name: TableName, expressions: Iterable[str], *, alias: str | None) -> None:
+        """Where a view stands for the table: UnknownColumnError for a name that it does not show."""
+        if isinstance(name, ViewName):
+            ensure_shown(self.spark, name.name, expressions, alias=alias)
 
     def store(self, name: TableName) -> ObjectStore:
         return open_store(self.path(name), self.storage_options)

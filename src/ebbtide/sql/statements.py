@@ -43,7 +43,7 @@ KNOWN_STATEMENTS: Final = (
     "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] delta.`path` (columns) USING delta ...",
     "SELECT and WITH queries over delta.`path` [VERSION | TIMESTAMP AS OF ...] and table_changes('path', from[, to])",
     "EXPLAIN DELETE FROM ...",
-    "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * FROM delta.`path`",
+    "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * | column, ... FROM delta.`path`",
     "ALTER TABLE delta.`path` SET TBLPROPERTIES ('key' = 'value', ...)",
     "ALTER TABLE delta.`path` UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
@@ -159,11 +159,12 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """A view of a whole table, however many times SELECT * is wrapped around it."""
+    """A view of a whole table, however many times SELECT * is wrapped around it, or of the named `columns` of one."""
 
     name: str
     path: TableName
     or_replace: bool = False
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

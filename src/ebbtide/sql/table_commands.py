@@ -75,6 +75,7 @@ def run_create_view(session: SqlSession, statement: CreateView) -> None:
         session.spark,
         statement.name,
         session.path(statement.path),
+        columns=statement.columns,
         or_replace=statement.or_replace,
         storage_options=session.storage_options,
         config=session.config,

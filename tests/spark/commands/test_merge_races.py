@@ -7,14 +7,14 @@ import pytest
 from tests.support.invariants import look
 from tests.support.log_reading import newest_version
 from tests.support.merge_checks import assert_merged
-from tests.support.races import append, unnamed_files
+from tests.support.races import append, set_property, unnamed_files
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide.commands.merge import MergeCommand
 from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import WriteOptions
-from ebbtide.errors import DeltaConcurrentModificationException
+from ebbtide.errors import DeltaConcurrentModificationException, MetadataChangedException
 from ebbtide.storage import open_store
 from ebbtide.table import DeltaTable
 
@@ -102,6 +102,56 @@ def test_rows_without_a_partner_follow_the_winner(spark, table):
 def test_winner_that_did_it_all_leaves_nothing_to_do(spark, table):
     result = race(spark, table, delete(spark, table, "id = 2"), [2], {"matched": (DeleteClause(),)})
     assert (result.version, result.num_affected_rows) == (None, 0)
+
+
+def switched(table, value):
+    return lambda: set_property(open_store(str(table.path)), "delta.enableDeletionVectors", value)
+
+
+@pytest.fixture
+def plain(table, tmp_path):
+    """The same rows under a protocol that knows no vectors."""
+    builder = TableBuilder(tmp_path / "plain", pa.schema({"id": pa.int64()}))
+    builder.table_property("vectors", table._properties["vectors"])
+    return builder.file([{"id": 1}, {"id": 2}, {"id": 3}]).file([{"id": 11}, {"id": 12}]).commit()
+
+
+def test_upgrade_to_vectors_meanwhile_neither_loses_nor_doubles_a_row(spark, plain):
+    result = race(spark, plain, switched(plain, "true"), [2, 12, 4])
+    assert (result.version, result.num_updated_rows, result.num_inserted_rows) == (2, 2, 1)
+    assert ids_of(spark, plain) == [1, 3, 4, 11, 102, 112]
+    assert result.metrics.num_target_deletion_vectors_added == (2 if plain._properties["vectors"] == "on" else 0)
+
+
+def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
+    """The merge has copied, or found partners in, files that had no vectors when it began."""
+
+    def winner():
+        switched(plain, "true")()
+        delete(spark, plain, "id IN (1, 2)")()
+
+    result = race(spark, plain, winner, [2, 3])
+    assert (result.version, result.num_updated_rows, result.num_inserted_rows) == (3, 1, 1)
+    assert ids_of(spark, plain) == [2, 11, 12, 103]
+
+
+def test_insertion_alone_follows_an_upgrade_to_vectors(spark, plain):
+    def winner():
+        switched(plain, "true")()
+        delete(spark, plain, "id = 2")()
+
+    result = race(spark, plain, winner, [2, 3, 4], {"not_matched": (InsertClause(None),)})
+    assert (result.version, result.num_inserted_rows) == (3, 2)
+    assert ids_of(spark, plain) == [1, 2, 3, 4, 11, 12]
+
+
+def test_switching_off_of_vectors_meanwhile_is_a_conflict(spark, table):
+    delete(spark, table, "id = 11")()
+    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
+        race(spark, table, switched(table, "false"), [2, 12, 4])
+    assert newest_version(table.path) == 2
+    assert ids_of(spark, table) == [1, 2, 3, 12]
+    assert not unnamed_files(table.path)
 
 
 def test_request_to_abort_raises_what_the_reference_raises(spark, table):

@@ -22,6 +22,7 @@ from ebbtide.errors import (
     CommitOutcomeUnknownError,
     ConstraintViolationError,
     DeltaConcurrentModificationException,
+    MetadataChangedException,
 )
 from ebbtide.storage import PutOutcomeUnknownError, open_store
 
@@ -169,6 +170,53 @@ def test_update_that_raced_with_the_switching_on_of_vectors_marks(spark, tmp_pat
     winner = lambda: set_property(open_store(str(builder.path)), "delta.enableDeletionVectors", "true")  # noqa: E731
     assert race(spark, builder, ADD_ONE, "id = 1", winner).metrics.num_deletion_vectors_added == 1
     assert values_of(spark, builder) == {n: int(n == 1) for n in range(5)}
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """0 to 9 in two files of five, under a protocol that knows no vectors."""
+    return TableBuilder(tmp_path / "t", SCHEMA).file(rows(*range(5))).file(rows(*range(5, 10))).commit()
+
+
+def switched(table, value):
+    return lambda: set_property(open_store(str(table.path)), "delta.enableDeletionVectors", value)
+
+
+@pytest.mark.parametrize("mode", ["on", "off", "auto"])
+def test_update_that_raced_with_an_upgrade_to_vectors_counts_each_row_once(spark, plain, mode):
+    result = race(spark, plain, ADD_ONE, "id IN (1, 7)", switched(plain, "true"), deletion_vectors=mode)
+    assert (result.version, result.num_affected_rows) == (2, 2)
+    assert values_of(spark, plain) == {n: int(n in (1, 7)) for n in range(10)}
+    assert len(ebbtide.read(spark, str(plain.path)).collect()) == 10
+    assert result.metrics.num_deletion_vectors_added == (0 if mode == "off" else 2)
+
+
+@pytest.mark.parametrize("mode", ["on", "off", "auto"])
+def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain, mode):
+    """The update has copied rows of files that had no vectors when it began."""
+
+    def winner():
+        switched(plain, "true")()
+        deleted(spark, plain, "id IN (2, 7)")()
+        updated(spark, plain, {"n": "n + 10"}, "id IN (1, 3)")()
+
+    result = race(spark, plain, ADD_ONE, "id IN (1, 2, 7, 8)", winner, deletion_vectors=mode)
+    assert (result.version, result.num_affected_rows) == (4, 2)
+    assert values_of(spark, plain) == {n: {1: 11, 3: 10, 8: 1}.get(n, 0) for n in range(10) if n not in (2, 7)}
+    assert len(ebbtide.read(spark, str(plain.path)).collect()) == 8
+
+
+@MODES
+def test_update_is_stopped_by_the_switching_off_of_vectors(spark, table, mode):
+    """Marks that it has made must not come into a table that wants none."""
+    deleted(spark, table, "id = 9")()
+    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
+        race(spark, table, ADD_ONE, "id IN (1, 7)", switched(table, "false"), deletion_vectors=mode)
+    assert newest_version(table.path) == 2
+    assert values_of(spark, table) == dict.fromkeys(range(9), 0)
+    assert_no_litter(table)
+    assert command(spark, table, ADD_ONE, "id IN (1, 7)").run().num_affected_rows == 2
+    assert values_of(spark, table) == {n: int(n in (1, 7)) for n in range(9)}
 
 
 @MODES

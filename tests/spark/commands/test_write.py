@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.support.log_reading import actions_of, commit_info, log_state, newest_version
 from tests.support.races import RacingStore
-from tests.support.write_targets import struct
+from tests.support.session_settings import session_settings
 
 import ebbtide
 from ebbtide import DeltaTable
@@ -22,12 +22,8 @@ from ebbtide.errors import (
     DeltaError,
     RequestError,
     TableAlreadyExistsError,
-    UnsupportedFeatureError,
 )
-from ebbtide.protocol.actions import Metadata
-from ebbtide.protocol.schema import PrimitiveType, StructField, StructType
 from ebbtide.storage import open_store
-from ebbtide.transaction import Operation, Transaction
 
 pytestmark = pytest.mark.spark
 
@@ -390,16 +386,31 @@ def test_a_frame_that_fails_while_it_is_written_leaves_nothing(spark, path):
     assert rows(spark, path) == [(1, "a")]
 
 
-def test_identity_columns_are_refused(spark, path):
-    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
-    schema = StructType((StructField("id", PrimitiveType("long"), True, identity), *struct(n="long").fields))
-    metadata = Metadata("11111111-0000-0000-0000-000000000000", schema.to_schema_string(), (), {})
-    Transaction.create(open_store(str(path)), metadata).commit((), Operation("CREATE TABLE"))
-    with pytest.raises(UnsupportedFeatureError, match="identity column"):
-        ebbtide.write(spark.sql("SELECT 1L AS n"), str(path), mode="append")
-    with pytest.raises(RequestError, match="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"):
-        ebbtide.write(spark.sql("SELECT 1L AS n, 5L AS id"), str(path), mode="append")
-    assert not files_below(path)
+def test_an_overwrite_leaves_nothing_of_partitions_without_new_rows(spark, path):
+    ebbtide.write(people(spark, (1, "a"), (2, "b")), str(path), partition_by="name")
+    ebbtide.write(people(spark, (3, "b")), str(path), mode="overwrite")
+    assert rows(spark, path) == [(3, "b")]
+
+
+def test_session_that_means_partitions_loses_no_others(spark, path):
+    ebbtide.write(people(spark, (1, "a"), (2, "b")), str(path), partition_by="name")
+    before = files_below(path)
+    with session_settings(spark, {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}):
+        with pytest.raises(RequestError, match="replace_where"):
+            ebbtide.write(people(spark, (3, "b")), str(path), mode="overwrite")
+        assert files_below(path) == before
+        ebbtide.write(people(spark, (4, "c")), str(path), mode="append")
+        ebbtide.write(people(spark, (5, "c")), str(path), mode="overwrite", replace_where="name = 'c'")
+        assert rows(spark, path) == [(1, "a"), (2, "b"), (5, "c")]
+        ebbtide.write(people(spark, (6, "d")), str(path), mode="overwrite", overwrite_schema=True)
+        assert rows(spark, path) == [(6, "d")]
+
+
+def test_table_without_partitions_is_overwritten_in_any_session(spark, path):
+    ebbtide.write(people(spark, (1, "a")), str(path))
+    with session_settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        ebbtide.write(people(spark, (2, "b")), str(path), mode="overwrite")
+    assert rows(spark, path) == [(2, "b")]
 
 
 # --- others write, too ------------------------------------------------------------------------------------------------

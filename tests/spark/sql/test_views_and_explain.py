@@ -74,6 +74,73 @@ def test_view_of_that_name_is_kept_without_or_replace(spark, builder, view):
         ebbtide.sql(spark, f"CREATE TEMP VIEW {view} AS SELECT * FROM delta.`{builder.path}`")
 
 
+# --- views of some columns --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def narrow(spark, builder):
+    """A view that hides `part`."""
+    ebbtide.sql(spark, f"CREATE OR REPLACE TEMP VIEW narrow AS SELECT id FROM delta.`{builder.path}`")
+    yield "narrow"
+    spark.catalog.dropTempView("narrow")
+
+
+def test_view_of_some_columns_shows_them_and_every_change_of_the_table(spark, builder, narrow):
+    ebbtide.sql(spark, f"DELETE FROM delta.`{builder.path}` WHERE id < 3")
+    shown = ebbtide.sql(spark, "SELECT * FROM narrow ORDER BY id").collect()
+    assert [tuple(row) for row in shown] == [(3,), (4,), (5,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE narrow SET part = 'x' WHERE id = 1",
+        "UPDATE narrow SET id = length(part) WHERE id = 1",
+        "UPDATE narrow SET id = 7 WHERE part = 'a'",
+        "UPDATE narrow AS n SET id = n.id + 1 WHERE n.part = 'a'",
+        "DELETE FROM narrow WHERE part = 'b'",
+    ],
+)
+def test_name_that_the_view_does_not_show_is_unknown(spark, builder, narrow, statement):
+    with pytest.raises(UnknownColumnError, match="part") as refused:
+        ebbtide.sql(spark, statement)
+    assert refused.value.error_class == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert versions(builder) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE narrow SET id = narrow.id + 1 WHERE id = 1",
+        "UPDATE narrow SET id = 1 WHERE id IN (SELECT id FROM delta.`/nowhere`)",
+        "DELETE FROM narrow",
+        "INSERT INTO narrow VALUES (7)",
+        "TRUNCATE TABLE narrow",
+        "MERGE INTO narrow USING (SELECT 1L AS id) s ON narrow.id = s.id WHEN MATCHED THEN DELETE",
+        "CREATE TEMP VIEW wide AS SELECT * FROM narrow",
+    ],
+)
+def test_nothing_is_changed_through_a_view_of_some_columns(spark, builder, narrow, statement):
+    with pytest.raises(RequestError, match="shows only some columns of its table") as refused:
+        ebbtide.sql(spark, statement)
+    assert refused.value.error_class == "DELTA_UNSUPPORTED_SOURCE"
+    assert str(builder.path) in str(refused.value)
+    assert versions(builder) == 1
+
+
+def test_view_of_a_column_that_the_table_lacks_is_refused(spark, builder):
+    with pytest.raises(UnknownColumnError, match="nothing"):
+        ebbtide.sql(spark, f"CREATE TEMP VIEW narrow AS SELECT id, nothing FROM delta.`{builder.path}`")
+    assert not spark.catalog.tableExists("narrow")
+
+
+def test_view_of_a_column_that_the_table_lost_goes_away(spark, builder, narrow):
+    ebbtide.sql(spark, f"CREATE OR REPLACE TABLE delta.`{builder.path}` AS SELECT 1 AS other")
+    assert not spark.catalog.tableExists("narrow")
+    with pytest.raises(RequestError, match="no table to change behind the name 'narrow'"):
+        ebbtide.sql(spark, "DELETE FROM narrow")
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [

@@ -1,0 +1,150 @@
+"""Is every way to give an identity column a value refused, with the column and the next step in the error?
+
+Another engine made the table and numbers its rows. Ebbtide reads them, deletes them, and changes their other columns.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import types as T
+from tests.support.log_reading import newest_version
+from tests.support.races import new_data_file, unnamed_files
+
+import ebbtide
+from ebbtide.errors import DeltaError, RequestError, UnsupportedFeatureError
+from ebbtide.protocol.actions import Metadata
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType
+from ebbtide.storage import open_store
+from ebbtide.transaction import Operation, Transaction
+
+pytestmark = pytest.mark.spark
+
+ALWAYS = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
+NOT_NUMBERED = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+ASSIGNED = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
+
+
+def identity(*, by_default=False):
+    return {
+        "delta.identity.start": 1,
+        "delta.identity.step": 1,
+        "delta.identity.highWaterMark": 2,
+        "delta.identity.allowExplicitInsert": by_default,
+    }
+
+
+def made(path, *, by_default=False):
+    """A table with the numbered rows 1 and 2."""
+    long = PrimitiveType("long")
+    schema = StructType((StructField("id", long, True, identity(by_default=by_default)), StructField("n", long)))
+    store = open_store(str(path))
+    metadata = Metadata("11111111-0000-0000-0000-000000000000", schema.to_schema_string(), (), {})
+    Transaction.create(store, metadata).commit([new_data_file(store, [1, 2])], Operation("CREATE TABLE"))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return made(tmp_path / "t")
+
+
+def rows(spark, path):
+    return sorted(map(tuple, ebbtide.read(spark, str(path)).collect()))
+
+
+def assert_refused(table, run, error_class):
+    with pytest.raises(DeltaError, match="'id'") as refused:
+        run()
+    assert refused.value.error_class == error_class
+    assert "with the engine that made the table" in str(refused.value) or "with that engine" in str(refused.value)
+    assert newest_version(table) == 0
+    assert unnamed_files(table) == set()
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize(("columns", "error_class"), [("7L AS n", NOT_NUMBERED), ("3L AS id, 7L AS n", ALWAYS)])
+def test_write_is_refused(spark, table, mode, columns, error_class):
+    frame = spark.sql(f"SELECT {columns}")
+    assert_refused(table, lambda: ebbtide.write(frame, str(table), mode=mode), error_class)
+
+
+@pytest.mark.parametrize(
+    ("insert", "error_class"),
+    [
+        ("INTO {} (n) VALUES (7)", NOT_NUMBERED),
+        ("INTO {} VALUES (3, 7)", ALWAYS),
+        ("INTO {} BY NAME SELECT 7L AS n", NOT_NUMBERED),
+        ("OVERWRITE {} SELECT 3L, 7L", ALWAYS),
+        ("INTO {} REPLACE WHERE n IS NULL SELECT 3L, NULL", ALWAYS),
+    ],
+)
+def test_insert_is_refused(spark, table, insert, error_class):
+    statement = "INSERT " + insert.format(f"delta.`{table}`")
+    assert_refused(table, lambda: ebbtide.sql(spark, statement), error_class)
+
+
+def test_update_of_the_column_is_refused_and_of_others_is_not(spark, table):
+    assert_refused(table, lambda: ebbtide.sql(spark, f"UPDATE delta.`{table}` SET id = 9"), ASSIGNED)
+    opened = ebbtide.DeltaTable.forPath(spark, str(table))
+    assert_refused(table, lambda: opened.update("id = 1", {"n": "7", "id": "9"}), ASSIGNED)
+    assert opened.update("id = 1", {"n": "7"}).num_affected_rows == 1
+    assert rows(spark, table) == [(1, 7), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("clause", "error_class"),
+    [
+        ("WHEN NOT MATCHED THEN INSERT (n) VALUES (s.n)", NOT_NUMBERED),
+        ("WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)", ASSIGNED),
+        ("WHEN NOT MATCHED THEN INSERT *", ASSIGNED),
+        ("WHEN MATCHED THEN UPDATE SET *", ASSIGNED),
+        ("WHEN MATCHED THEN UPDATE SET t.id = 9", ASSIGNED),
+        ("WHEN MATCHED THEN UPDATE SET n = 1 WHEN NOT MATCHED THEN INSERT (n) VALUES (s.n)", NOT_NUMBERED),
+    ],
+)
+def test_merge_that_gives_the_column_a_value_is_refused(spark, table, clause, error_class):
+    source = "(SELECT id, id * 10 AS n FROM VALUES (2L), (3L) AS v(id))"
+    statement = f"MERGE INTO delta.`{table}` t USING {source} s ON t.id = s.id {clause}"
+    assert_refused(table, lambda: ebbtide.sql(spark, statement), error_class)
+
+
+def test_merge_of_other_columns_and_delete_are_done(spark, table):
+    source = "(SELECT 2L AS id, 20L AS n)"
+    ebbtide.sql(
+        spark, f"MERGE INTO delta.`{table}` t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n"
+    )
+    assert rows(spark, table) == [(1, None), (2, 20)]
+    ebbtide.sql(spark, f"DELETE FROM delta.`{table}` WHERE id = 1")
+    assert rows(spark, table) == [(2, 20)]
+
+
+def test_values_of_your_own_are_taken_where_the_table_allows_them(spark, tmp_path):
+    """GENERATED BY DEFAULT: as in the reference, such a value does not move the count."""
+    table = made(tmp_path / "t", by_default=True)
+    ebbtide.write(spark.sql("SELECT 9L AS id, 90L AS n"), str(table), mode="append")
+    assert rows(spark, table) == [(1, None), (2, None), (9, 90)]
+    with pytest.raises(UnsupportedFeatureError, match="'id'"):
+        ebbtide.write(spark.sql("SELECT 90L AS n"), str(table), mode="append")
+
+
+@pytest.mark.parametrize("how", ["create", "createIfNotExists", "createOrReplace"])
+def test_no_table_is_made_with_one(spark, tmp_path, how):
+    columns = T.StructType([T.StructField("id", T.LongType(), True, identity()), T.StructField("n", T.LongType())])
+    builder = getattr(ebbtide.DeltaTable, how)(spark).location(str(tmp_path / "new")).addColumns(columns)
+    with pytest.raises(UnsupportedFeatureError, match=r"'id'.*values of your own"):
+        builder.execute()
+    assert not (tmp_path / "new").exists()
+
+
+def test_generator_object_is_refused_by_the_builder(spark, tmp_path):
+    class IdentityGenerator:
+        """As delta-spark has it."""
+
+    with pytest.raises(RequestError, match=r"'id'.*IdentityGenerator.*values of your own"):
+        ebbtide.DeltaTable.create(spark).addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator())
+
+
+def test_table_made_from_the_rows_of_one_has_a_plain_column(spark, table, tmp_path):
+    ebbtide.write(ebbtide.read(spark, str(table)), str(tmp_path / "copy"))
+    ebbtide.write(spark.sql("SELECT 3L AS id"), str(tmp_path / "copy"), mode="append")
+    assert rows(spark, tmp_path / "copy") == [(1, None), (2, None), (3, None)]

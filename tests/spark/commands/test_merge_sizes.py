@@ -1,0 +1,89 @@
+"""Does a MERGE do the same whether its source is sent to all tasks, hashed, or sorted?
+
+The sources here are tiny, so what they are taken for is set; the bounds themselves are tested as numbers.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.support.merge_checks import checked_merge
+from tests.support.table_builder import TableBuilder
+
+import ebbtide
+from ebbtide.commands import merge_pruning
+from ebbtide.commands.merge_source import size_of
+from ebbtide.errors import RequestError
+from ebbtide.table import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "size"),
+    [(0, "small"), (32 * MIB, "small"), (32 * MIB + 1, "medium"), (512 * MIB, "medium"), (512 * MIB + 1, "large")],
+)
+def test_size_of_a_source(num_bytes, size):
+    assert size_of(num_bytes) == size
+
+
+def test_source_of_unknown_size_is_sorted():
+    assert size_of(None) == "large"
+
+
+@pytest.fixture(params=["medium", "large"])
+def size(request, monkeypatch):
+    monkeypatch.setattr(merge_pruning, "size_of", lambda _: request.param)
+    return request.param
+
+
+@pytest.fixture(params=["vectors", "rewrites"])
+def table(request, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).change_data_feed()
+    if request.param == "vectors":
+        builder.deletion_vectors()
+    for group in ((1, 2, 3), (4, 5, 6)):
+        builder.file([{"id": number, "v": f"old{number}"} for number in group])
+    return builder.commit()
+
+
+def merge(spark, table, *rows):
+    source = spark.createDataFrame(list(rows), "id long, v string").alias("s")
+    return DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, "t.id = s.id")
+
+
+def run(spark, table, builder):
+    result = checked_merge(spark, table.path, builder.execute)
+    return result, {(row["id"], row["v"]) for row in ebbtide.read(spark, str(table.path)).collect()}
+
+
+def test_upsert(spark, table, size):
+    rows = [(number, "new") for number in (2, 3, 5, 8, 9)]
+    result, left = run(spark, table, merge(spark, table, *rows).whenMatchedUpdateAll().whenNotMatchedInsertAll())
+    assert (result.num_updated_rows, result.num_inserted_rows) == (3, 2)
+    assert left == {(1, "old1"), (4, "old4"), (6, "old6"), *rows}
+
+
+def test_all_kinds_of_clauses(spark, table, size):
+    builder = merge(spark, table, (1, "x"), (4, None), (9, "i"))
+    builder = builder.whenMatchedDelete("s.v IS NULL").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    builder = builder.whenNotMatchedBySourceUpdate("t.id < 4", {"v": "'kept'"}).whenNotMatchedBySourceDelete()
+    result, left = run(spark, table, builder)
+    assert left == {(1, "x"), (2, "kept"), (3, "kept"), (9, "i")}
+    assert (result.num_updated_rows, result.num_deleted_rows, result.num_inserted_rows) == (3, 3, 1)
+
+
+def test_insert_only_and_delete_only(spark, table, size):
+    result, left = run(spark, table, merge(spark, table, (1, "x"), (9, "i"), (9, "i")).whenNotMatchedInsertAll())
+    assert result.num_inserted_rows == 2
+    result, left = run(spark, table, merge(spark, table, (2, None), (2, None), (9, None)).whenMatchedDelete())
+    assert result.num_deleted_rows == 3
+    assert left == {(number, f"old{number}") for number in (1, 3, 4, 5, 6)}
+
+
+def test_row_with_two_partners_is_refused(spark, table, size):
+    with pytest.raises(RequestError, match="more than one row of the source"):
+        merge(spark, table, (1, "a"), (1, "b")).whenMatchedUpdateAll().execute()
