@@ -51,9 +51,9 @@ bench: $(STAMP) ## the benchmarks
 matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 	@$(VENV_PY) scripts/matrix.py $(RELEASES)
 
-reference: $(STAMP) ## our DELETE judged by delta-spark itself, whose JAR Maven downloads
+reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself, whose JAR Maven downloads
 	@$(VENV_PY) scripts/reference_jars.py build/reference
-	@$(SPARK) -m pytest -m reference tests/interop/test_reference_engine.py tests/interop/test_reference_changes.py tests/interop/test_reference_updates.py $(ARGS)
+	@$(SPARK) -m pytest -m reference $(if $(ARGS),$(ARGS),tests/interop)
 
 format: $(STAMP) ## let ruff rewrite what it can
 	@$(VENV_PY) -m ruff check --fix-only --quiet .

@@ -7,7 +7,6 @@ affected rows are compared with a list of tuples that knows nothing of files.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -32,7 +31,9 @@ from tests.spark.properties.test_merge_against_list import (
     plus,
     request,
 )
-from tests.support.log_reading import log_state, newest_version
+from tests.support.log_reading import newest_version
+from tests.support.peer_agreement import assert_peers_agree
+from tests.support.restores import restore_by_hand
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -128,22 +129,8 @@ class Table:
         return told
 
     def restore(self, version: int, mode: str) -> None:
-        """By hand, as other engines do it: files that were live then come back, those of now go."""
-        newest = newest_version(self.path)
-        chosen = version % (newest + 1)
-        then, now = log_state(self.path, chosen).live, log_state(self.path).live
-        actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1, "operation": "RESTORE"}}]
-        for key, add in now.items():
-            if key not in then:
-                kept = {
-                    name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add
-                }
-                actions.append(
-                    {"remove": kept | {"deletionTimestamp": 1, "dataChange": True, "extendedFileMetadata": True}}
-                )
-        actions += [{"add": add | {"dataChange": True}} for key, add in then.items() if key not in now]
-        log = self.path / "_delta_log" / f"{newest + 1:020d}.json"
-        log.write_text("".join(json.dumps(action) + "\n" for action in actions), encoding="utf-8")
+        chosen = version % (newest_version(self.path) + 1)
+        restore_by_hand(self.path, chosen)
         self.rows = list(self.versions[chosen])
 
 
@@ -200,6 +187,7 @@ def run_steps(
         for (name, argument), mode in steps:
             note(f"{name} {argument} (vectors {mode})")
             play(table, name, argument, mode)
+        assert_peers_agree(Path(directory))
 
 
 def play(table: Table, name: str, argument: Any, mode: str) -> None:

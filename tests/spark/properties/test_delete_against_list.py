@@ -24,6 +24,7 @@ from tests.support.comparison import assert_same_rows
 from tests.support.delete_conditions import STRINGS, Condition, conditions
 from tests.support.invariants import assert_table_invariants, look
 from tests.support.log_reading import commit_info, data_file, log_state, newest_version, stats_of, vector_rows
+from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 from ebbtide import DeltaTable
@@ -276,6 +277,7 @@ def run_steps(spark, drawn, steps) -> None:
             assert_counted(builder.path, result, expected, version)
             image = assert_table_invariants(spark, builder.path, before=image, result=result)
             assert_same_rows(image.rows, shown(model))
+        assert_peers_agree(Path(directory))
 
 
 def shown(model: ListModel) -> pa.Table:

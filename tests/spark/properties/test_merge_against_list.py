@@ -9,6 +9,8 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import get_args
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -16,11 +18,14 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.support.invariants import look
 from tests.support.merge_checks import assert_merged
+from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
+from ebbtide.commands import merge_pruning
 from ebbtide.commands.merge import MergeCommand
 from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.merge_source import Size
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.storage import open_store
@@ -90,6 +95,8 @@ def merges(draw):
         "not_matched": draw(clauses(INSERT, OF_SOURCE)),
         "by_source": draw(clauses(BY_SOURCE, OF_TARGET)),
         "source": draw(st.lists(ROWS, max_size=6)),
+        # What the source is taken for decides how Spark joins it.
+        "size": draw(st.sampled_from(get_args(Size))),
     }
 
 
@@ -158,6 +165,7 @@ def run(spark, files, steps, *, feed, partitioned):
             if merge["matched"] or merge["not_matched"] or merge["by_source"]:
                 note(f"{merge} (vectors {vectors})")
                 target = step(spark, builder.path, target, merge, vectors)
+        assert_peers_agree(Path(directory))
 
 
 def step(spark, path, target, merge, vectors):
@@ -168,7 +176,8 @@ def step(spark, path, target, merge, vectors):
             command.run()
         return target
     before = look(spark, path)
-    result = command.run()
+    with mock.patch.object(merge_pruning, "size_of", lambda _: merge["size"]):
+        result = command.run()
     assert_merged(spark, path, before, result)
     rows, counts = expected
     assert Counter(tuple(row) for row in ebbtide.read(spark, str(path)).collect()) == Counter(rows)

@@ -30,6 +30,7 @@ from tests.spark.properties.test_delete_against_list import (
 from tests.support.comparison import arrow_table, assert_same_rows
 from tests.support.invariants import assert_table_invariants, look
 from tests.support.log_reading import commit_info, newest_version
+from tests.support.peer_agreement import assert_peers_agree
 from tests.support.row_ids import tracked_rows
 
 from ebbtide import DeltaTable, read_changes
@@ -182,6 +183,7 @@ def run_steps(spark, drawn, steps) -> None:
             assert_same_rows(image.rows, shown(model))
             if model.ids is not None:
                 assert tracked_rows(builder.path, key=model.key_column) == model.ids
+        assert_peers_agree(Path(directory))
 
 
 @st.composite
