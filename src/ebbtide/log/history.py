@@ -14,7 +14,7 @@ from ebbtide.log.listing import list_log
 from ebbtide.log.table_state import read_head
 from ebbtide.protocol.actions import Action, CommitInfo, parse_commit
 from ebbtide.protocol.log_names import commit_name, log_path
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import ahead_in, prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["CommitRecord", "read_commit", "read_history"]
@@ -102,7 +102,7 @@ def read_history(
     by_file = file_times(listing.commits)
     own_times = _in_commit_times(store, config)
     read = partial(read_commit_info, store, config=config)
-    infos = prefetched(read, [listing.commits[version] for version in versions])
+    infos = prefetched(read, [listing.commits[version] for version in versions], ahead=ahead_in(store))
     return [
         CommitRecord(version, _timestamp(version, info, own_times, by_file[version]), info)
         for version, info in zip(versions, infos, strict=True)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["prefetched"]
+from ebbtide.storage.store import ObjectStore, is_local
+
+__all__ = ["ahead_in", "prefetched"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -16,11 +18,17 @@ _Result = TypeVar("_Result")
 _AHEAD = 16
 
 
+def ahead_in(store: ObjectStore) -> int:
+    """How many reads of small objects are worth having under way. On a local disk there is no wait to hide, and
+    starting threads takes longer than reading a commit."""
+    return 1 if is_local(store) else _AHEAD
+
+
 def prefetched(
     function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = _AHEAD
 ) -> Iterator[_Result]:
     """`map(function, items)`, in order, with at most `ahead` calls under way. An error surfaces at its item."""
-    if len(items) <= 1:
+    if len(items) <= 1 or ahead <= 1:
         yield from map(function, items)
         return
     pool = ThreadPoolExecutor(max_workers=min(ahead, len(items)), thread_name_prefix="ebbtide-read")

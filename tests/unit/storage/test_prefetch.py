@@ -7,12 +7,27 @@ import threading
 
 import pytest
 
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage import open_store
+from ebbtide.storage.prefetch import ahead_in, prefetched
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 100])
 def test_results_come_in_the_order_of_their_items(count):
     assert list(prefetched(lambda n: n * n, range(count))) == [n * n for n in range(count)]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2, 5])
+def test_no_more_calls_than_asked_are_under_way(ahead):
+    threads = set()
+    results = list(prefetched(lambda n: threads.add(threading.current_thread().name) or n, range(20), ahead=ahead))
+    assert results == list(range(20))
+    assert len(threads) <= max(1, ahead)
+    assert ("MainThread" in threads) == (ahead < 2)
+
+
+def test_threads_are_for_stores_that_are_far_away(tmp_path):
+    assert ahead_in(open_store(str(tmp_path))) == 1
+    assert ahead_in(open_store("s3://bucket/table", {"aws_region": "x"})) > 1
 
 
 def test_an_error_surfaces_at_its_item():
