@@ -85,7 +85,7 @@ class MergeCommand:
         started = time.monotonic()
         ranges = key_ranges(self.spark, snapshot, merge, source)
         pinned = source.pinned()
-        rows, size, key_conditions = measured(pinned, ranges)
+        rows, is_small, key_conditions = measured(pinned, ranges)
         self.metrics = MergeMetrics(materialize_source_time_ms=elapsed_ms(started))
         self.on_phase("Looking for matching rows")
         chosen = candidates(self.spark, snapshot, merge, source, key_conditions)
@@ -94,7 +94,9 @@ class MergeCommand:
             transaction.record_read_whole_table()
         else:
             transaction.record_read(chosen.read_predicate(self.spark, snapshot), files)
-        work = RowMerge(self.spark, self.request, merge, replace(pinned, size=size), rows, chosen, snapshot, files)
+        work = RowMerge(
+            self.spark, self.request, merge, replace(pinned, is_small=is_small), rows, chosen, snapshot, files
+        )
         work.perform()
         return work
 

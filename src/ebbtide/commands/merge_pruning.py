@@ -25,7 +25,7 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.commands.conditions import partition_predicate
 from ebbtide.commands.merge_clauses import BoundMerge
-from ebbtide.commands.merge_source import Size, Source, estimated_bytes, size_of
+from ebbtide.commands.merge_source import Source, estimated_bytes, is_small
 from ebbtide.log import Snapshot
 from ebbtide.pruning import split_conjuncts
 from ebbtide.pruning.lexer import Token, tokenize
@@ -123,8 +123,8 @@ def key_ranges(spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, sourc
     return found
 
 
-def measured(source: Source, ranges: Sequence[KeyRange]) -> tuple[int, Size, list[str]]:
-    """One look at the source: its number of rows, how large it is, and what its keys say of matching rows."""
+def measured(source: Source, ranges: Sequence[KeyRange]) -> tuple[int, bool, list[str]]:
+    """One look at the source: its number of rows, whether it is small, and what its keys say of matching rows."""
     bounds = []
     for place, item in enumerate(ranges):
         bounds += [
@@ -137,7 +137,7 @@ def measured(source: Source, ranges: Sequence[KeyRange]) -> tuple[int, Size, lis
         ).collect()
     answer: dict[str, Any] = row.asDict()
     said = [item.condition(answer[f"low{place}"], answer[f"high{place}"]) for place, item in enumerate(ranges)]
-    return answer["rows"], size_of(answer["bytes"]), [text for text in said if text is not None]
+    return answer["rows"], is_small(answer["bytes"]), [text for text in said if text is not None]
 
 
 def candidates(

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,15 +22,10 @@ from ebbtide import spark_border as border
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.errors import UnknownColumnError
 
-__all__ = ["Size", "Source", "estimated_bytes", "open_source", "size_of"]
-
-Size: TypeAlias = Literal["small", "medium", "large"]
+__all__ = ["Source", "estimated_bytes", "is_small", "open_source"]
 
 # A source of no more bytes than this is sent to every task instead of shuffling the target to it.
-_SMALL_BYTES = 32 << 20
-# Up to here the rows of the source that belong to one task fit into a hash table, even if all of them go to one: the
-# target is shuffled, but need not be sorted. Beyond, Spark sorts both sides, which spill to disk.
-_MEDIUM_BYTES = 512 << 20
+_BROADCAST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +36,7 @@ class Source:
     row_id: str
     fields: Mapping[str, T.StructField]
     ambiguous: frozenset[str]
-    size: Size = "large"
-
-    @property
-    def is_small(self) -> bool:
-        return self.size == "small"
+    is_small: bool = False
 
     @property
     def frame(self) -> DataFrame:
@@ -57,8 +47,7 @@ class Source:
     @property
     def side(self) -> DataFrame:
         """The frame as one side of a join."""
-        hints = {"small": "broadcast", "medium": "shuffle_hash"}
-        return self.frame.hint(hints[self.size]) if self.size in hints else self.frame
+        return F.broadcast(self.frame) if self.is_small else self.frame
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
@@ -109,7 +98,5 @@ def estimated_bytes(source: Source) -> Column:
     return total
 
 
-def size_of(num_bytes: int | None) -> Size:
-    if num_bytes is None or num_bytes > _MEDIUM_BYTES:
-        return "large"
-    return "small" if num_bytes <= _SMALL_BYTES else "medium"
+def is_small(num_bytes: int | None) -> bool:
+    return num_bytes is not None and num_bytes <= _BROADCAST_BYTES

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 from unittest import mock
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ import ebbtide
 from ebbtide.commands import merge_pruning
 from ebbtide.commands.merge import MergeCommand
 from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
-from ebbtide.commands.merge_source import Size
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.storage import open_store
@@ -96,7 +94,7 @@ def merges(draw):
         "by_source": draw(clauses(BY_SOURCE, OF_TARGET)),
         "source": draw(st.lists(ROWS, max_size=6)),
         # What the source is taken for decides how Spark joins it.
-        "size": draw(st.sampled_from(get_args(Size))),
+        "is_small": draw(st.booleans()),
     }
 
 
@@ -176,7 +174,7 @@ def step(spark, path, target, merge, vectors):
             command.run()
         return target
     before = look(spark, path)
-    with mock.patch.object(merge_pruning, "size_of", lambda _: merge["size"]):
+    with mock.patch.object(merge_pruning, "is_small", lambda _: merge["is_small"]):
         result = command.run()
     assert_merged(spark, path, before, result)
     rows, counts = expected

@@ -1,6 +1,6 @@
-"""Does a MERGE do the same whether its source is sent to all tasks, hashed, or sorted?
+"""Does a MERGE whose source is too large to be sent to every task do the same as one with a small source?
 
-The sources here are tiny, so what they are taken for is set; the bounds themselves are tested as numbers.
+The sources here are tiny, so what they are taken for is set; the bound itself is tested as a number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide.commands import merge_pruning
-from ebbtide.commands.merge_source import size_of
+from ebbtide.commands.merge_source import is_small
 from ebbtide.errors import RequestError
 from ebbtide.table import DeltaTable
 
@@ -22,22 +22,14 @@ SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("num_bytes", "size"),
-    [(0, "small"), (32 * MIB, "small"), (32 * MIB + 1, "medium"), (512 * MIB, "medium"), (512 * MIB + 1, "large")],
-)
-def test_size_of_a_source(num_bytes, size):
-    assert size_of(num_bytes) == size
+@pytest.mark.parametrize(("num_bytes", "small"), [(0, True), (32 * MIB, True), (32 * MIB + 1, False), (None, False)])
+def test_source_is_sent_to_all_tasks_when_it_is_known_to_be_small(num_bytes, small):
+    assert is_small(num_bytes) is small
 
 
-def test_source_of_unknown_size_is_sorted():
-    assert size_of(None) == "large"
-
-
-@pytest.fixture(params=["medium", "large"])
-def size(request, monkeypatch):
-    monkeypatch.setattr(merge_pruning, "size_of", lambda _: request.param)
-    return request.param
+@pytest.fixture(autouse=True)
+def large_source(monkeypatch):
+    monkeypatch.setattr(merge_pruning, "is_small", lambda _: False)
 
 
 @pytest.fixture(params=["vectors", "rewrites"])
@@ -60,14 +52,14 @@ def run(spark, table, builder):
     return result, {(row["id"], row["v"]) for row in ebbtide.read(spark, str(table.path)).collect()}
 
 
-def test_upsert(spark, table, size):
+def test_upsert(spark, table):
     rows = [(number, "new") for number in (2, 3, 5, 8, 9)]
     result, left = run(spark, table, merge(spark, table, *rows).whenMatchedUpdateAll().whenNotMatchedInsertAll())
     assert (result.num_updated_rows, result.num_inserted_rows) == (3, 2)
     assert left == {(1, "old1"), (4, "old4"), (6, "old6"), *rows}
 
 
-def test_all_kinds_of_clauses(spark, table, size):
+def test_all_kinds_of_clauses(spark, table):
     builder = merge(spark, table, (1, "x"), (4, None), (9, "i"))
     builder = builder.whenMatchedDelete("s.v IS NULL").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     builder = builder.whenNotMatchedBySourceUpdate("t.id < 4", {"v": "'kept'"}).whenNotMatchedBySourceDelete()
@@ -76,7 +68,7 @@ def test_all_kinds_of_clauses(spark, table, size):
     assert (result.num_updated_rows, result.num_deleted_rows, result.num_inserted_rows) == (3, 3, 1)
 
 
-def test_insert_only_and_delete_only(spark, table, size):
+def test_insert_only_and_delete_only(spark, table):
     result, left = run(spark, table, merge(spark, table, (1, "x"), (9, "i"), (9, "i")).whenNotMatchedInsertAll())
     assert result.num_inserted_rows == 2
     result, left = run(spark, table, merge(spark, table, (2, None), (2, None), (9, None)).whenMatchedDelete())
@@ -84,6 +76,6 @@ def test_insert_only_and_delete_only(spark, table, size):
     assert left == {(number, f"old{number}") for number in (1, 3, 4, 5, 6)}
 
 
-def test_row_with_two_partners_is_refused(spark, table, size):
+def test_row_with_two_partners_is_refused(spark, table):
     with pytest.raises(RequestError, match="more than one row of the source"):
         merge(spark, table, (1, "a"), (1, "b")).whenMatchedUpdateAll().execute()
