@@ -4,6 +4,9 @@ One pytest process holds one session, chosen by `--spark=classic` (the default) 
 once: PySpark's functions look at process-wide state to know which kind of column to build, so two kinds of session in one
 process would test a mixture that no user has. The tests are the same for both; the second run is a second process.
 
+A third kind, `reference`, is a classic session that has delta-spark in it: there `spark.sql` is the reference engine, and
+Ebbtide works beside it. `make reference` fetches the JARs.
+
 The Connect server runs in a process of its own. PySpark could start one inside ours (`remote("local[2]")`), but then a
 JVM gateway would be at hand, and code that reached for it would pass here and fail at a user's.
 """
@@ -14,9 +17,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Literal, get_args
 
 import pyspark
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SESSION_KINDS", "SessionKind", "open_session"]
 
-SessionKind = Literal["classic", "connect"]
+SessionKind = Literal["classic", "connect", "reference"]
 SESSION_KINDS: tuple[SessionKind, ...] = get_args(SessionKind)
 
 MASTER = "local[2]"
@@ -36,13 +40,23 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SERVER_START_SECONDS = 120
 LOOPBACK = "127.0.0.1"
+REFERENCE_JARS = Path(__file__).parents[2] / "build" / "reference"
+REFERENCE_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Tiny tables: fifty tasks to replay four commits would be most of the time.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # Tables are also written behind its back, by Ebbtide.
+    "spark.databricks.delta.stalenessLimit": "0",
+}
 
 
 @contextmanager
 def open_session(kind: SessionKind, scratch_directory: Path) -> Iterator[SparkSession]:
     """A session of the given kind; whatever Spark leaves on disk goes below `scratch_directory`."""
-    opener = _classic_session if kind == "classic" else _connect_session
-    with opener(scratch_directory) as session:
+    openers = {"classic": _classic_session, "connect": _connect_session, "reference": _reference_session}
+    with openers[kind](scratch_directory) as session:
         yield session
 
 
@@ -69,14 +83,23 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _classic_session(scratch_directory: Path) -> Iterator[SparkSession]:
+def _reference_session(scratch_directory: Path) -> Iterator[SparkSession]:
+    jars = sorted(str(jar) for jar in REFERENCE_JARS.glob("*.jar"))
+    if not jars:
+        raise RuntimeError(f"there are no JARs in {REFERENCE_JARS}; `make reference` fetches them.")
+    with _classic_session(scratch_directory, REFERENCE_SETTINGS | {"spark.jars": ",".join(jars)}) as session:
+        yield session
+
+
+@contextmanager
+def _classic_session(scratch_directory: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ.update(_environment())
     builder = SparkSession.builder.master(MASTER).appName("ebbtide-tests")
     # Read before the JVM exists, hence not too late here; a running session would ignore it.
     builder = builder.config("spark.driver.memory", DRIVER_MEMORY)
-    for name, value in _settings(scratch_directory).items():
+    for name, value in (_settings(scratch_directory) | dict(more)).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
