@@ -34,9 +34,8 @@ from ebbtide.commands.row_counts import with_row_counts
 from ebbtide.commands.row_deletion import vector_mode
 from ebbtide.commands.touched_files import (
     TouchedFileWithDV,
-    find_files_with_matching_rows,
+    mark_or_discard,
     process_unmodified_data,
-    store_matched_rows,
 )
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
@@ -191,14 +190,9 @@ class RowMerge:
     def _marked(self, changed: Sequence[ChangedFile]) -> tuple[TouchedFileWithDV, ...]:
         options = self.request.options
         add_of_path: dict[str, AddFile] = {}
-        try:
-            pairs = ((item.file, item.changed) for item in changed)
-            counted = with_row_counts(self.snapshot, pairs, add_of_path, storage_options=options.storage_options)
-            results = store_matched_rows(self.snapshot, counted, config=options.config)
-            return tuple(find_files_with_matching_rows(add_of_path, results))
-        except BaseException:
-            self.discard()
-            raise
+        pairs = ((item.file, item.changed) for item in changed)
+        counted = with_row_counts(self.snapshot, pairs, add_of_path, storage_options=options.storage_options)
+        return mark_or_discard(self.snapshot, counted, add_of_path, self.written, config=options.config)
 
     @property
     def _fresh(self) -> int:

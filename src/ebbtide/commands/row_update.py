@@ -35,10 +35,9 @@ from ebbtide.commands.row_counts import with_row_counts
 from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
 from ebbtide.commands.touched_files import (
     TouchedFileWithDV,
-    find_files_with_matching_rows,
+    mark_or_discard,
     matched_row_sets,
     process_unmodified_data,
-    store_matched_rows,
 )
 from ebbtide.commands.update_results import UpdateMetrics
 from ebbtide.deletion_vectors import RowIndexSet
@@ -225,13 +224,9 @@ class RowUpdate:
 
     def _mark(self, matched: Matched, written: WrittenFiles) -> tuple[TouchedFileWithDV, ...]:
         add_of_path: dict[str, AddFile] = {}
-        try:
-            counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=self.options.storage_options)
-            results = store_matched_rows(self.snapshot, counted, config=self.options.config)
-            return tuple(find_files_with_matching_rows(add_of_path, results))
-        except BaseException:
-            discard(self.snapshot.store, [written])
-            raise
+        options = self.options
+        counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=options.storage_options)
+        return mark_or_discard(self.snapshot, counted, add_of_path, written, config=options.config)
 
     def _write(self, scanned: Sequence[_Rows], ids: RowIdColumns | None) -> WrittenFiles:
         target = WriteTarget.of(self.snapshot)

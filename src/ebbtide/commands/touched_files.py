@@ -25,6 +25,8 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.statistics import num_records, only_num_records, widen
 from ebbtide.scan import PositionedScan, ScanFile, scan_with_positions
 from ebbtide.spark_border import spark_errors
+from ebbtide.write import WrittenFiles
+from ebbtide.write.abandoned import discard
 
 __all__ = [
     "ONE_TASK_ROWS",
@@ -35,6 +37,7 @@ __all__ = [
     "create_target_df_for_scanning_for_matches",
     "find_files_with_matching_rows",
     "find_touched_files",
+    "mark_or_discard",
     "matched_row_sets",
     "process_unmodified_data",
     "replace_file_index",
@@ -197,6 +200,27 @@ def store_matched_rows(
     for result in stored:
         yield DeletionVectorResult(result.key, result.descriptor, result.matched_row_count)
     yield from gone
+
+
+def mark_or_discard(
+    snapshot: Snapshot,
+    matched: Iterable[tuple[ScanFile, RowIndexSet]],
+    add_of_path: Mapping[str, AddFile],
+    written: WrittenFiles | None,
+    *,
+    config: EngineConfig,
+) -> tuple[TouchedFileWithDV, ...]:
+    """Write the marks that belong to the rows in `written`. On an error neither is left behind."""
+    touched: list[TouchedFileWithDV] = []
+    try:
+        for result in store_matched_rows(snapshot, matched, config=config):
+            # One by one: should a later file of vectors fail, those before it are known.
+            touched += find_files_with_matching_rows(add_of_path, [result])
+    except BaseException:
+        vectors = [file.new_deletion_vector for file in touched if file.new_deletion_vector is not None]
+        discard(snapshot.store, [] if written is None else [written], vectors)
+        raise
+    return tuple(touched)
 
 
 # --- what the log must say --------------------------------------------------------------------------------------------
