@@ -16,7 +16,7 @@ SPARK := sh scripts/with_spark.sh $(VENV_PY)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types conformance torture bench matrix reference format clean
+.PHONY: help setup demo test lint types conformance torture bench bench-peers matrix reference interop format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name words; do printf '  %-13s %s\n' "$$name" "$$words"; done
@@ -48,12 +48,20 @@ torture: $(STAMP) ## many writers on one table against a model (ARGS='--minutes 
 bench: $(STAMP) ## the benchmarks
 	@$(SPARK) -m bench $(ARGS)
 
+bench-peers: $(STAMP) ## the same work by delta-spark, deltalake, Sail and us, side by side (ARGS='--short')
+	@$(VENV_PY) scripts/reference_jars.py build/reference
+	@$(SPARK) -m bench.peers $(ARGS)
+
 matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 	@$(VENV_PY) scripts/matrix.py $(RELEASES)
 
 reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself, whose JAR Maven downloads
 	@$(VENV_PY) scripts/reference_jars.py build/reference
 	@$(SPARK) -m pytest -m reference $(if $(ARGS),$(ARGS),tests/interop)
+	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference tests/interop/test_reference_cases.py)
+
+interop: $(STAMP) ## other engines read what we write, write what we read, and take turns with us (ARGS='--short')
+	@$(VENV_PY) scripts/other_engines.py $(ARGS)
 
 format: $(STAMP) ## let ruff rewrite what it can
 	@$(VENV_PY) -m ruff check --fix-only --quiet .
@@ -62,7 +70,7 @@ format: $(STAMP) ## let ruff rewrite what it can
 clean: ## remove everything that make and Spark leave in the tree
 	@rm -rf $(VENV) .venvs build dist artifacts spark-warehouse metastore_db derby.log
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests scripts bench interop -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The check is in the shell's words, because a Python that is too old could not even read the script that comes next.
 $(STAMP): pyproject.toml constraints.txt scripts/environment.py

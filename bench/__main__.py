@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         results[name] = report.workload_result(module, comparisons, run)
         report.write_results(target / "results.json", results)
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(report.markdown(results), encoding="utf-8")
+        page.write_text(report.markdown(report.read_results(target / "results.json")), encoding="utf-8")
     print(f"\nwritten: {target / 'results.json'}, {page}")
     if not kept:
         print("a bar was missed", file=sys.stderr)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Peak", "watched"]
+__all__ = ["Peak", "descendants", "watched"]
 
 _EVERY_SECONDS = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -44,7 +44,7 @@ def watched(*, with_children: bool) -> Iterator[Peak]:
 
 
 def _resident(*, with_children: bool) -> int:
-    processes = {os.getpid(), *(_descendants() if with_children else ())}
+    processes = {os.getpid(), *(descendants(os.getpid()) if with_children else ())}
     return sum(_resident_of(process) for process in processes)
 
 
@@ -55,7 +55,8 @@ def _resident_of(process: int) -> int:
         return 0  # it has ended
 
 
-def _descendants() -> set[int]:
+def descendants(process: int) -> set[int]:
+    """What the process started, and what that started."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -63,7 +64,7 @@ def _descendants() -> set[int]:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-    found = {os.getpid()}
+    found = {process}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
-    return found - {os.getpid()}
+    return found - {process}

@@ -24,6 +24,8 @@ HEADING = """# Benchmarks
 This page is made by `make bench` from `bench/results.json`; edit neither. Every ratio compares two ways that took
 turns in one run on one machine, and is the median over the turns; the range beside it is the smallest and the largest.
 Seconds are medians. Compare ratios between machines, not seconds.
+
+How Ebbtide does beside delta-spark, deltalake, Sail, DuckDB and Polars is on [a page of its own](benchmarks-peers.md).
 """
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from bench import report, workloads
 from bench.measure import Comparison, Contender, Sample, compare
+
+ROOT = Path(__file__).parents[3]
 
 
 def ticking(label, seconds, log=None):
@@ -67,6 +70,11 @@ def test_page_is_made_from_the_json_alone(tmp_path):
     assert "`python -m bench things` (workload `things`)" in page
     assert run["packages"]["pyspark"] in page
     assert Comparison(**json.loads((tmp_path / "r.json").read_text())["things"]["comparisons"][0]) == comparison
+
+
+def test_committed_page_is_what_the_committed_results_say():
+    results = report.read_results(ROOT / "bench" / "results.json")
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == report.markdown(results)
 
 
 def test_every_workload_says_what_it_measures():

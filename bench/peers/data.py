@@ -1,0 +1,151 @@
+"""Which rows are measured? Made once, from a seed, and linked into a fresh table for every run of every engine.
+
+Spark writes plain Parquet files, in a process of its own (`python -m bench.peers.data ...`); commit 0 is written
+here, with the statistics that the files' own footers have. So every engine starts from the same bytes, and from a
+path that it has not seen: delta-spark remembers tables by their path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bench.peers.engines import ROOT
+from ebbtide.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, serialize_actions
+from ebbtide.protocol.statistics import FileStatistics
+
+__all__ = ["NARROW", "SIX_COLUMNS", "WITH_CODE", "Rows", "fresh_table", "made"]
+
+SEED = 20260131
+HASH = f"xxhash64(id, {SEED}L)"
+# Not from the seed: an engine may clean up commits that look older than the table keeps them.
+TIME_MS = int(time.time() * 1000)
+FEATURE = frozenset({"deletionVectors"})
+
+# Name, Delta's type, and what a row with that id holds; all of it follows from the id and the seed.
+SIX_COLUMNS = (
+    ("id", "long", "id"),
+    ("number", "integer", f"CAST(pmod({HASH}, 100000) AS INT)"),
+    ("price", "double", f"CAST(pmod({HASH}, 1000000007) AS DOUBLE) / 1000"),
+    ("name", "string", f"concat('name-', CAST(pmod({HASH}, 250000) AS STRING))"),
+    ("seen", "timestamp", f"timestamp_micros(1700000000000000 + pmod({HASH}, 100000000000000))"),
+    ("amount", "decimal(12,2)", f"CAST(pmod({HASH}, 1000000000) / 100 AS DECIMAL(12,2))"),
+)
+# `code` is as unique as `id`, but every file holds codes from one end to the other: statistics rule out none.
+WITH_CODE = (*SIX_COLUMNS[:1], ("code", "long", "pmod(id * 7919 + 13, {rows})"), *SIX_COLUMNS[1:4])
+# As in the notebook: an id, and a string as long as a UUID that does not compress.
+NARROW = (*SIX_COLUMNS[:1], ("data", "string", f"concat(hex({HASH}), hex(xxhash64(id, {SEED + 1}L)))"))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in Parquet files. `ids` says which id the n-th row has; `instead` gives columns another value."""
+
+    name: str
+    rows: int
+    files: int
+    columns: tuple[tuple[str, str, str], ...]
+    ids: str = "n"
+    instead: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def directory_name(self) -> str:
+        """Other rows have another name, so that nothing old is taken for them."""
+        said = hashlib.sha256(repr((self.expressions(), self.ids)).encode()).hexdigest()[:8]
+        return f"{self.name}-{self.rows}-in-{self.files}-{said}"
+
+    def expressions(self) -> list[str]:
+        other = dict(self.instead)
+        return [f"{other.get(name, said.format(rows=self.rows))} AS {name}" for name, _, said in self.columns]
+
+
+def made(rows: Rows, data: Path) -> list[Path]:
+    """The files, written now unless an earlier workload of this run has done so."""
+    directory = data / rows.directory_name
+    if not directory.exists():
+        started = directory.with_name(directory.name + ".making")
+        shutil.rmtree(started, ignore_errors=True)
+        task = json.dumps(asdict(rows) | {"directory": str(started)})
+        subprocess.run([sys.executable, "-W", "ignore", "-m", "bench.peers.data", task], cwd=ROOT, check=True)
+        started.rename(directory)
+    files = sorted(directory.glob("part-*.parquet"))
+    assert len(files) == rows.files, f"{len(files)} files instead of {rows.files} in {directory}"
+    return files
+
+
+def fresh_table(directory: Path, rows: Rows, data: Path, *, vectors: bool) -> Path:
+    """A Delta table over the files, which are linked and not copied."""
+    files = made(rows, data)
+    (directory / "_delta_log").mkdir(parents=True)
+    for file in files:
+        os.link(file, directory / file.name)
+    commit = _first_commit(tuple(files), rows.columns, vectors=vectors)
+    (directory / "_delta_log" / f"{0:020d}.json").write_bytes(commit)
+    return directory
+
+
+@cache
+def _first_commit(files: tuple[Path, ...], columns: tuple[tuple[str, str, str], ...], *, vectors: bool) -> bytes:
+    adds = [
+        AddFile(file.name, {}, file.stat().st_size, TIME_MS, data_change=True, stats=_stats(file)) for file in files
+    ]
+    return serialize_actions([*first_actions(columns, vectors=vectors), *adds])
+
+
+def first_actions(
+    columns: tuple[tuple[str, str, str], ...], *, vectors: bool
+) -> list[CommitInfo | Protocol | Metadata]:
+    """What opens the log of a table of these columns."""
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind, _ in columns]
+    configuration = {"delta.enableDeletionVectors": "true"} if vectors else {}
+    return [
+        CommitInfo({"timestamp": TIME_MS, "operation": "WRITE", "operationParameters": {}}),
+        Protocol(3, 7, FEATURE, FEATURE) if vectors else Protocol(1, 2),
+        Metadata(f"{SEED}", json.dumps({"type": "struct", "fields": fields}), (), configuration, created_time=TIME_MS),
+    ]
+
+
+def _stats(file: Path) -> str:
+    """Bounds of the numbers, from the footer. A string's bounds may be cut there, so they are left out."""
+    footer = pq.read_metadata(file)
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    for at in range(footer.num_columns):
+        groups = [footer.row_group(group).column(at) for group in range(footer.num_row_groups)]
+        name, known = groups[0].path_in_schema, [group.statistics for group in groups]
+        if all(each is not None and each.has_min_max and isinstance(each.min, (int, float)) for each in known):
+            lowest[name], highest[name] = min(each.min for each in known), max(each.max for each in known)
+    nulls = dict.fromkeys(lowest, 0)
+    told = {"min_values": lowest, "max_values": highest, "null_count": nulls}
+    return FileStatistics.build(num_records=footer.num_rows, **told).to_json()
+
+
+def _write(task: dict[str, Any]) -> None:
+    """In the process that only makes rows: the ids in order, cut evenly into the files."""
+    from bench.peers.adapters.spark import session
+
+    directory = Path(task.pop("directory"))
+    rows = Rows(**task)
+    # Spark's old form of timestamps, INT96, is nobody's recommended one.
+    spark = session(
+        directory.with_name(directory.name + ".spark"), {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    )
+    ids = spark.range(0, rows.rows, 1, rows.files).toDF("n").selectExpr(f"{rows.ids} AS id")
+    ids.selectExpr(*rows.expressions()).write.parquet(str(directory))
+    spark.stop()
+    shutil.rmtree(directory.with_name(directory.name + ".spark"), ignore_errors=True)
+
+
+if __name__ == "__main__":
+    _write(json.loads(sys.argv[1]))

@@ -1,0 +1,100 @@
+"""What does a workload get to work with: engines that are here, places for its data, and how large to be?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.peers.client import Process
+from bench.peers.engines import ALL, Engine, missing
+
+__all__ = ["Run", "opened"]
+
+SHORT_SCALE = 500
+
+
+@dataclass
+class Run:
+    """`scale` divides the size of the data. A short run keeps its processes, so its cold times mean nothing."""
+
+    data: Path
+    scratch: Path
+    scale: int = 1
+    is_short: bool = False
+    only: tuple[str, ...] = ()
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    _kept: dict[str, Process] = field(default_factory=dict, repr=False)
+    _places: int = 0
+
+    @property
+    def turns(self) -> int:
+        return 1 if self.is_short else 5
+
+    @property
+    def patience_seconds(self) -> float:
+        """An engine whose warm runs took this long together has no more of them."""
+        return 12.0
+
+    def sized(self, number: int, *, at_least: int = 1) -> int:
+        return max(number // self.scale, at_least)
+
+    def present(self, engines: Iterable[Engine]) -> list[Engine]:
+        """Those that can take part; of the others it is noted why not."""
+        chosen = [engine for engine in engines if not self.only or engine.name in self.only]
+        for engine in chosen:
+            reason = missing(engine)
+            if reason is not None and engine.name not in self.missing:
+                self.missing[engine.name] = reason
+                print(f"{engine.name} is missing: {reason}", flush=True)
+        return [engine for engine in chosen if engine.name not in self.missing]
+
+    def start(self, engine: Engine) -> Process:
+        process = self._kept.pop(engine.name, None) or Process(engine, self.scratch)
+        self.versions[engine.name] = process.versions
+        return process
+
+    def release(self, process: Process) -> None:
+        if self.is_short:
+            self._kept[process.engine.name] = process
+        else:
+            process.close()
+
+    def close(self) -> None:
+        for process in self._kept.values():
+            process.close()
+        self._kept.clear()
+
+    @contextmanager
+    def place(self, name: str) -> Iterator[Path]:
+        """A path where nothing was ever, since engines remember tables by their path; and nothing afterwards."""
+        self._places += 1
+        path = self.scratch / f"{self._places}-{name}"
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def load(self) -> float:
+        """How busy the machine was in the last minute; a quiet one is well below its number of cores."""
+        return round(os.getloadavg()[0], 2)
+
+
+@contextmanager
+def opened(data: Path, *, scale: int, is_short: bool, only: tuple[str, ...] = ()) -> Iterator[Run]:
+    """The data stays for the next run with the same directory; everything else goes."""
+    unknown = set(only) - {engine.name for engine in ALL}
+    assert not unknown, f"no such engine: {', '.join(sorted(unknown))}"
+    scratch = data / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    run = Run(data, scratch, scale, is_short, only)
+    try:
+        yield run
+    finally:
+        run.close()
+        shutil.rmtree(scratch, ignore_errors=True)

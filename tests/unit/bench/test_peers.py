@@ -1,0 +1,259 @@
+"""Does the comparison with other engines measure what it says, and does its page say what was measured? No engine runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from bench import report
+from bench.peers import data, engines, page, plot, workloads
+from bench.peers.client import EngineError, Memory
+from bench.peers.engines import EBBTIDE, named
+from bench.peers.measure import Case, Measurement, Work, measured
+from bench.peers.race import race, row_of
+from bench.peers.run import Run
+from bench.peers.worker import answer
+from bench.peers.workloads import open_table
+
+from ebbtide.log import load_snapshot
+from ebbtide.storage import open_store
+
+ROOT = Path(__file__).parents[3]
+RESULTS = report.read_results(ROOT / "bench" / "peers" / "results.json")
+
+
+class Scripted:
+    """A process whose answers are given: seconds of each run, and what a count says."""
+
+    start_seconds = 4.0
+
+    def __init__(self, engine, seconds, count):
+        self.engine, self.seconds, self.count = engine, iter(seconds), count
+
+    def ask(self, task):
+        if task["do"] == "query":
+            return {"seconds": 0.0, "result": [self.count]}
+        Path(task["path"], "new").write_bytes(b"12345")
+        return {"seconds": next(self.seconds), "result": None}
+
+    def memory(self):
+        return Memory(10, 20)
+
+    def close(self):
+        pass
+
+
+def run_with(tmp_path, seconds, *, count=99, monkeypatch):
+    """A run in which Ebbtide alone takes part, with these times."""
+    run = Run(tmp_path, tmp_path)
+    monkeypatch.setattr(Run, "start", lambda self, engine: Scripted(engine, seconds, count))
+    work = Work("x", lambda path, engine: path.mkdir(), lambda path: {"do": "delete", "path": str(path)}, rows_left=99)
+    [result] = measured(run, work, [EBBTIDE]).measurements
+    return result
+
+
+def test_first_run_is_cold_and_the_others_are_warm(tmp_path, monkeypatch):
+    result = run_with(tmp_path, [9, 1, 2, 3, 2, 2], monkeypatch=monkeypatch)
+    assert (result.start_seconds, result.cold_seconds, result.warm_seconds) == (4.0, 9, [1, 2, 3, 2, 2])
+    assert result.median == 2
+    assert (result.driver_bytes, result.worker_bytes, result.written_bytes) == (10, 20, 5)
+
+
+def test_engine_that_takes_long_has_fewer_turns(tmp_path, monkeypatch):
+    assert len(run_with(tmp_path, [50] * 6, monkeypatch=monkeypatch).warm_seconds) == 1
+
+
+def test_engine_that_miscounts_is_not_measured(tmp_path, monkeypatch):
+    result = run_with(tmp_path, [1] * 6, count=100, monkeypatch=monkeypatch)
+    assert result.trouble == "100 rows are left instead of 99"
+    assert result.median is None
+
+
+def test_every_run_has_a_path_of_its_own(tmp_path):
+    run, seen = Run(tmp_path, tmp_path), set()
+    for _ in range(3):
+        with run.place("same") as path:
+            seen.add(path)
+    assert len(seen) == 3
+
+
+def test_missing_engine_is_named_once_with_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(engines, "JARS", tmp_path)
+    run = Run(tmp_path, tmp_path)
+    assert run.present([named("delta-spark")]) == run.present([named("delta-spark")]) == []
+    assert capsys.readouterr().out == (
+        "delta-spark is missing: its JARs are not in build/reference: `make reference` fetches them\n"
+    )
+
+
+# --- worker -----------------------------------------------------------------------------------------------------------
+
+
+class Conflicted:
+    """Aborts every second DELETE."""
+
+    def __init__(self):
+        self.calls, self.rows = 0, []
+
+    def delete(self, path, where):
+        self.calls += 1
+        if self.calls % 2:
+            raise EngineError("quicker")
+        self.rows.append(where)
+
+    def is_conflict(self, error):
+        return str(error) == "quicker"
+
+    def jobs(self):
+        return self.calls
+
+
+def test_worker_answers_an_engines_failure_in_its_own_words():
+    told = answer(Conflicted(), {"do": "delete", "path": "p", "where": "w"})
+    assert told == {"error": "EngineError: quicker"}
+
+
+def test_worker_counts_the_jobs_of_one_command():
+    adapter = Conflicted()
+    adapter.calls = 1
+    assert answer(adapter, {"do": "delete", "path": "p", "where": "w", "count_jobs": True})["jobs"] == 1
+
+
+def test_aborted_deletes_are_sent_again_until_they_land():
+    adapter = Conflicted()
+    task = {"path": "p", "rows": 800, "files": 8, "deleters": 1, "deletes": 10}
+    assert race(adapter, task) == {"landed": 10, "aborts": 10}
+    assert len(set(adapter.rows)) == 10
+
+
+def test_deleters_never_want_the_same_row_and_meet_in_every_file():
+    task = {"rows": 8000, "files": 8, "deleters": 8, "deletes": 10}
+    rows = {(deleter, turn): row_of(deleter, turn, task) for deleter in range(8) for turn in range(10)}
+    assert len(set(rows.values())) == 80
+    assert max(rows.values()) < 8000
+    assert {row // 1000 for (deleter, _), row in rows.items() if deleter == 3} == set(range(8))
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_fresh_table_links_the_files_and_has_their_bounds(tmp_path):
+    rows = data.Rows("r", 3, 1, data.NARROW)
+    (tmp_path / rows.directory_name).mkdir()
+    file = tmp_path / rows.directory_name / "part-0.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3]), "data": ["a", "b", "c"]}), file)
+    table = data.fresh_table(tmp_path / "t", rows, tmp_path, vectors=True)
+    assert (table / "part-0.parquet").samefile(file)
+    snapshot = load_snapshot(open_store(str(table)))
+    [stats] = snapshot.files.column("stats").to_pylist()
+    assert json.loads(stats) == {
+        "numRecords": 3, "minValues": {"id": 1}, "maxValues": {"id": 3}, "nullCount": {"id": 0},
+    }  # fmt: skip
+    assert snapshot.metadata.configuration == {"delta.enableDeletionVectors": "true"}
+
+
+def test_log_of_many_files_is_one_that_can_be_read(tmp_path):
+    open_table._write_log(tmp_path / "log", 10)
+    open_table._link(tmp_path / "log", tmp_path / "t", EBBTIDE)
+    assert load_snapshot(open_store(str(tmp_path / "t"))).files.num_rows == 10 + open_table.MORE
+
+
+# --- page and plots ---------------------------------------------------------------------------------------------------
+
+
+def case_of(**seconds):
+    return Case(
+        "case", [Measurement(name, cold_seconds=9.0, warm_seconds=list(values)) for name, values in seconds.items()]
+    )
+
+
+def results_of(case):
+    run = {
+        "cpu": "c",
+        "cores": 2,
+        "memory_gib": 1,
+        "system": "s",
+        "python": "3",
+        "command": "cmd",
+        "date": "d",
+        "load": 0.1,
+        "scale": 1,
+    }
+    told = {
+        "title": "T",
+        "about": "A.",
+        "run": run,
+        "engines": {"Ebbtide": {"ebbtide": "1"}},
+        "missing": {"Sail": "gone"},
+    }
+    return {"merge": told | {"cases": [case.to_json()]}}
+
+
+def test_page_says_where_others_are_quicker_and_by_what_factor():
+    text = page.markdown(results_of(case_of(Ebbtide=[2.0, 4.0, 3.0], deltalake=[1.0], Sail=[5.0])))
+    assert "- T; case: Ebbtide 3.000 s; deltalake 1.000 s, 3.00 times\n" in text
+    assert "| case | Ebbtide   | 9.000 | 3.000 | 2.000 to 4.000 (3) | 1.00  |" in text
+    assert "| case | deltalake | 9.000 | 1.000 | 1.000 to 1.000 (1) | 0.33  |" in text
+
+
+def test_page_names_what_is_missing_and_what_was_not_measured():
+    text = page.markdown(results_of(case_of(Ebbtide=[1.0])))
+    assert "- **Sail** took no part: gone." in text
+    assert "no result yet: notebook, point_delete" in text
+    assert "- nowhere." in text
+
+
+@pytest.mark.parametrize(("load", "is_told"), [(0.4, False), (7.5, True)])
+def test_page_says_when_the_machine_was_not_quiet(load, is_told):
+    results = results_of(case_of(Ebbtide=[1.0]))
+    results["merge"]["run"]["load"] = load
+    assert (f"(load {load} when it began)" in page.markdown(results)) is is_told
+
+
+def test_page_without_results_claims_nothing():
+    text = page.markdown({})
+    assert "nowhere" not in text
+    assert f"no result yet: {', '.join(workloads.NAMES)}." in text
+
+
+def test_engine_with_trouble_is_shown_without_numbers_of_its_own():
+    case = case_of(Ebbtide=[1.0], Sail=[0.1])
+    case.measurements[1].trouble = "it lost rows\nand more"
+    text = page.markdown(results_of(case))
+    assert "- case, Sail: it lost rows\n" in text
+    assert "could not" in text
+    assert "0.100" not in text
+
+
+def test_plot_is_well_formed_and_has_colours_for_a_dark_page():
+    text = plot.svg("A & B", [case_of(Ebbtide=[0.5, 0.7], deltalake=[0.01])])
+    root = ET.fromstring(text)
+    assert root.attrib["aria-label"] == "A & B"
+    assert "prefers-color-scheme: dark" in text
+    assert set(plot.COLOURS) == {engine.name for engine in engines.ALL}
+
+
+@pytest.mark.parametrize("name", workloads.NAMES)
+def test_every_workload_says_what_it_measures(name):
+    module = workloads.load(name)
+    assert module.TITLE
+    assert module.ABOUT.endswith(".")
+    assert callable(module.run)
+
+
+def test_no_workload_is_left_out_of_the_list():
+    found = {file.stem for file in (ROOT / "bench" / "peers" / "workloads").glob("*.py")} - {"__init__"}
+    assert found == set(workloads.NAMES)
+
+
+def test_committed_page_is_what_the_committed_results_say():
+    assert (ROOT / "docs" / page.PAGE).read_text(encoding="utf-8") == page.markdown(RESULTS)
+
+
+def test_committed_plots_are_what_the_committed_results_say():
+    found = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / page.PLOTS).glob("peers-*.svg")}
+    assert found == page.plots(RESULTS)
