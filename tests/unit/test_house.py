@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PYTHON_FOLDERS = ("src", "tests", "scripts", "bench")
+PYTHON_FOLDERS = ("src", "tests", "scripts", "bench", "interop")
 LEFT_BEHIND_BY_TOOLS = re.compile(
     r"(^|/)(\.git|\.venvs?|__pycache__|\.\w+_cache|\.hypothesis|build|dist|artifacts)(/|$)"
 )
@@ -123,7 +123,7 @@ def test_package_inits_hold_no_logic():
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "lint", "types", "conformance", "bench", "matrix", "reference", "clean"]
+    "target", ["demo", "test", "lint", "types", "conformance", "bench", "matrix", "reference", "interop", "clean"]
 )
 def test_makefile_lists_every_promised_target(target):
     listing = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
