@@ -29,7 +29,6 @@ from ebbtide.write.assignment import stored
 
 __all__ = ["Assignment", "BoundAssignments", "Target", "assigned_column", "bind_assignments", "find_target"]
 
-_IDENTITY = "delta.identity.start"
 _DEFAULT = "CURRENT_DEFAULT"
 _NOT_OF_ONE_ROW = (
     "INVALID_WHERE_CONDITION",
@@ -155,7 +154,7 @@ def find_target(schema: StructType, name: str, *, alias: str | None = None) -> T
     if field is None:
         raise RequestError(f"{name!r} does not name a column.")
     top = schema.get(path[0])
-    if top is not None and _IDENTITY in top.metadata:
+    if top is not None and top.is_identity:
         raise RequestError(
             f"'{path[0]}' is an identity column: the engine that made the table gives it its values, once, and they "
             "cannot be assigned. Leave it out of SET; insert rows with that engine.",

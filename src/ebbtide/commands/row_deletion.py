@@ -33,10 +33,9 @@ from ebbtide.commands.row_counts import with_row_counts
 from ebbtide.commands.touched_files import (
     TouchedActions,
     TouchedFileWithDV,
-    find_files_with_matching_rows,
+    mark_or_discard,
     matched_row_sets,
     process_unmodified_data,
-    store_matched_rows,
 )
 from ebbtide.deletion_vectors import RowIndexSet, load
 from ebbtide.errors import InternalError
@@ -222,10 +221,7 @@ class RowDeletion:
     def _mark(self, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> None:
         add_of_path: dict[str, AddFile] = {}
         counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=self.options.storage_options)
-        results = store_matched_rows(self.snapshot, counted, config=self.options.config)
-        for result in results:
-            # One by one: should a later file of vectors fail, those before it are known and can be discarded.
-            self.touched += find_files_with_matching_rows(add_of_path, [result])
+        self.touched += mark_or_discard(self.snapshot, counted, add_of_path, config=self.options.config)
 
     def _rewrite(self, matched: Matched) -> None:
         if not matched:

@@ -56,7 +56,6 @@ _CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_
 _INVALID_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
 _CHAR_OR_VARCHAR = re.compile(r"(var)?char\([0-9]+\)", re.ASCII)
 _VOID: Final = PrimitiveType("void")
-_IDENTITY_PREFIX: Final = "delta.identity."
 _ROW_TRACKING_COLUMNS: Final = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
@@ -163,10 +162,10 @@ def _refuse_identities(schema: StructType) -> None:
     """No table is made into which Ebbtide itself could not write a row."""
     for kind in _types(schema):
         for item in kind.fields if isinstance(kind, StructType) else ():
-            if any(key.startswith(_IDENTITY_PREFIX) for key in item.metadata):
+            if item.is_identity:
                 raise UnsupportedFeatureError(
                     f"The column '{item.name}' is an identity column, and Ebbtide does not number rows. Leave the "
-                    f"{_IDENTITY_PREFIX}* entries out of its metadata and give it values of your own.",
+                    "delta.identity.* entries out of its metadata and give it values of your own.",
                     error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
                 )
 

@@ -206,11 +206,11 @@ def mark_or_discard(
     snapshot: Snapshot,
     matched: Iterable[tuple[ScanFile, RowIndexSet]],
     add_of_path: Mapping[str, AddFile],
-    written: WrittenFiles | None,
+    written: WrittenFiles | None = None,
     *,
     config: EngineConfig,
 ) -> tuple[TouchedFileWithDV, ...]:
-    """Write the marks that belong to the rows in `written`. On an error neither is left behind."""
+    """Write the marks, which belong to the rows in `written` if there are new ones. On an error neither is left."""
     touched: list[TouchedFileWithDV] = []
     try:
         for result in store_matched_rows(snapshot, matched, config=config):

@@ -277,12 +277,9 @@ class _Work:
 
     def discard(self, request: WriteRequest) -> None:
         """Delete the files; no commit names them, and none will."""
-        files = [self.written]
-        vectors = []
+        discard(request.store, [self.written])
         if self.deletion is not None and self.deletion.rows is not None:
-            files += [rewrite.written for rewrite in self.deletion.rows.rewrites]
-            vectors = [touched.new_deletion_vector for touched in self.deletion.rows.touched]
-        discard(request.store, files, [vector for vector in vectors if vector is not None])
+            self.deletion.rows.discard()
 
 
 def _write_with_changes(spark: SparkSession, rows: DataFrame, target: WriteTarget) -> WrittenFiles:

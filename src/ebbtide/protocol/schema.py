@@ -107,6 +107,11 @@ class StructField:
     nullable: bool = True
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether the table hands out the values of this column itself, counting."""
+        return any(key.startswith("delta.identity.") for key in self.metadata)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,

@@ -19,8 +19,10 @@ _AHEAD = 16
 
 
 def ahead_in(store: ObjectStore) -> int:
-    """How many reads of small objects are worth having under way. On a local disk there is no wait to hide, and
-    starting threads takes longer than reading a commit."""
+    """How many calls for small objects are worth having under way at once.
+
+    A local disk gives nothing to wait for, and starting threads takes longer than reading a commit.
+    """
     return 1 if is_local(store) else _AHEAD
 
 

@@ -44,7 +44,6 @@ __all__ = ["completed", "conforming", "enforced", "generated_columns", "identity
 CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION: Final = "delta.generationExpression"
 INVARIANTS: Final = "delta.invariants"
-_IDENTITY_PREFIX: Final = "delta.identity."
 _VIOLATED: Final = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 _NULL: Final = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 _MISMATCH: Final = "DELTA_REPLACE_WHERE_MISMATCH"
@@ -122,9 +121,7 @@ def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
     """Columns whose values the table would have to number."""
     if not is_feature_supported(target.protocol, "identityColumns"):
         return ()
-    return tuple(
-        field for field in target.schema.fields if any(key.startswith(_IDENTITY_PREFIX) for key in field.metadata)
-    )
+    return tuple(field for field in target.schema.fields if field.is_identity)
 
 
 # --- filling ----------------------------------------------------------------------------------------------------------
