@@ -13,13 +13,13 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from interop.features import Definition
-from interop.statements import at_path, changed, created, with_checks
-from interop.steps import Step
+from interop.spark_steps import SparkSteps
+from interop.statements import created, with_checks
 
 __all__ = ["Sail"]
 
 
-class Sail:
+class Sail(SparkSteps):
     offers = frozenset({"create", "append", "delete", "update", "merge"})
 
     def __init__(self) -> None:
@@ -46,15 +46,6 @@ class Sail:
         name = f"interop_{self._tables}"
         for statement in (created(name, definition, location=path), *with_checks(name, definition)):
             self.spark.sql(statement).collect()
-
-    def run(self, path: str, step: Step) -> None:
-        if step.kind == "append":
-            self.spark.read.parquet(step.source).write.format("delta").mode("append").save(path)
-        else:
-            self.spark.sql(changed(at_path(path), step)).collect()
-
-    def read(self, path: str) -> pa.Table:
-        return self.spark.read.format("delta").load(path).toArrow()
 
     def changes(self, path: str) -> pa.Table:
         raise NotImplementedError(path)

@@ -6,66 +6,40 @@ otherwise. `spark.sql` is delta-spark then; `ebbtide.sql` is Ebbtide. Neither is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from tests.support import spark_session
+from tests.support.reference_session import delta_spark, jars
 
 import ebbtide
 from ebbtide.log import load_snapshot
 from ebbtide.log.checkpoint_writer import write_checkpoint
 from ebbtide.storage import open_store
 from interop.features import Definition
+from interop.spark_steps import SparkSteps
 from interop.statements import at_path, changed, created, with_checks
 from interop.steps import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DeltaSpark", "Ebbtide", "jars", "open_session"]
+__all__ = ["DeltaSpark", "Ebbtide", "open_session"]
 
-JARS = Path("build/reference")
 SETTINGS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    # Tables are tiny: the optimising compiler would not pay for itself.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.host": "127.0.0.1",
+    # An engine that refuses is a result, and its words are kept.
     "spark.log.level": "OFF",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-REFERENCE = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
 
-def jars() -> list[Path]:
-    return sorted(JARS.absolute().glob("*.jar"))
-
-
-@contextmanager
-def open_session(scratch: Path) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    own = {"spark.local.dir": str(scratch / "local"), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
-    reference = REFERENCE | {"spark.jars": ",".join(map(str, jars()))} if jars() else {}
-    builder = SparkSession.builder.master("local[2]").appName("ebbtide-interop").config("spark.driver.memory", "2g")
-    for name, value in (SETTINGS | own | reference).items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+def open_session(scratch: Path) -> AbstractContextManager[SparkSession]:
+    """Classic, with delta-spark in it when its JARs are here."""
+    return spark_session.open_session("reference" if jars() else "classic", scratch, SETTINGS)
 
 
 class Ebbtide:
@@ -98,12 +72,11 @@ class Ebbtide:
         """The session belongs to `open_session`."""
 
 
-class DeltaSpark:
+class DeltaSpark(SparkSteps):
     offers = frozenset({"create", "append", "delete", "update", "merge", "optimize", "vacuum", "restore", "changes"})
 
     def __init__(self, spark: SparkSession) -> None:
-        if not jars():
-            raise RuntimeError(f"its JARs are not in {JARS}: scripts/reference_jars.py fetches them with Maven")
+        delta_spark()
         self.spark = spark
 
     def version(self) -> str:
@@ -114,15 +87,6 @@ class DeltaSpark:
         self.spark.sql(created(at_path(path), definition))
         for statement in with_checks(at_path(path), definition):
             self.spark.sql(statement)
-
-    def run(self, path: str, step: Step) -> None:
-        if step.kind == "append":
-            self.spark.read.parquet(step.source).write.format("delta").mode("append").save(path)
-        else:
-            self.spark.sql(changed(at_path(path), step)).collect()
-
-    def read(self, path: str) -> pa.Table:
-        return self.spark.read.format("delta").load(path).toArrow()
 
     def changes(self, path: str) -> pa.Table:
         reader = self.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)

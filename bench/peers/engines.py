@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["ALL", "EBBTIDE", "JARS", "READERS", "WRITERS", "Engine", "missing", "named", "sail_command"]
+from tests.support.reference_session import jars
+
+__all__ = ["ALL", "EBBTIDE", "READERS", "WRITERS", "Engine", "missing", "named", "sail_command"]
 
 ROOT = Path(__file__).parents[2]
-JARS = ROOT / "build" / "reference"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def named(name: str) -> Engine:
 
 def missing(engine: Engine) -> str | None:
     """Why the engine cannot take part; None when it can."""
-    if engine.adapter == "delta_spark" and not any(JARS.glob("delta-spark_*.jar")):
+    if engine.adapter == "delta_spark" and not jars():
         return "its JARs are not in build/reference: `make reference` fetches them"
     if engine.adapter == "sail" and sail_command() is None:
         return "pysail is not installed in .venvs/interop: `make interop` installs it"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from tests.support.case_running import Run, RunningCase, is_query, verb
+from tests.support.case_running import VIEW, Run, RunningCase, is_query, verb
 from tests.support.comparison import assert_same_rows
 from tests.support.log_reading import commit_info, log_state, newest_version
 from tests.support.session_settings import session_settings
@@ -68,9 +68,8 @@ def played(run: Run, spark: Any, directory: Path, *, by_reference: bool) -> Play
         named = error.error_class if isinstance(error, DeltaError) else error.getCondition()
         result.refusal, result.message = named or "", str(error)
     finally:
+        case.views = [name for step in run.steps for name in VIEW.findall(step)]
         case.drop_views()
-        for view in ("v", "view", "vw"):
-            spark.catalog.dropTempView(view)
     return result
 
 

@@ -9,7 +9,6 @@ done by one run of `tests/interop/reference/engine.py`, in a process and a JVM o
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.interop.reference.commits import differences, shape
 from tests.support.comparison import assert_same_rows
 from tests.support.delete_scenarios import SCENARIOS, WIDE, Scenario, Step, rows_of_versions, wide
 from tests.support.log_reading import log_state, newest_version
+from tests.support.reference_session import jars
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -36,8 +36,7 @@ from ebbtide.storage import open_store
 pytestmark = [pytest.mark.reference, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 ROOT = Path(__file__).parents[2]
-JARS = ROOT / "build" / "reference"
-ENGINE = ROOT / "tests" / "interop" / "reference" / "engine.py"
+ENGINE = "tests.interop.reference.engine"
 RUN_SECONDS = 3600
 VECTORS = "spark.databricks.delta.delete.deletionVectors.persistent"
 NO_RETENTION_CHECK = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
@@ -73,13 +72,11 @@ class Plan:
 
     def run(self) -> None:
         plan, answers = self.directory / "plan.json", self.directory / "answers.json"
-        jars = [str(jar) for jar in sorted(JARS.glob("*.jar"))]
-        plan.write_text(json.dumps({"jars": jars, "tasks": self.tasks}), encoding="utf-8")
+        plan.write_text(json.dumps(self.tasks), encoding="utf-8")
         log = self.directory / "engine.log"
         with log.open("wb") as out:
-            command = [sys.executable, str(ENGINE), str(plan), str(answers)]
-            environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
-            done = subprocess.run(command, stdout=out, stderr=out, env=environment, timeout=RUN_SECONDS, check=False)
+            command = [sys.executable, "-m", ENGINE, str(plan), str(answers)]
+            done = subprocess.run(command, stdout=out, stderr=out, cwd=ROOT, timeout=RUN_SECONDS, check=False)
         assert done.returncode == 0, log.read_text(errors="replace")[-4000:]
         self.answers = json.loads(answers.read_text(encoding="utf-8"))
 
@@ -305,7 +302,7 @@ class Session:
 
 @pytest.fixture(scope="module")
 def session(spark, spark_kind, tmp_path_factory):
-    if not any(JARS.glob("*.jar")):
+    if not jars():
         pytest.skip("the reference engine is not here: run `make reference`")
     plan = Plan(tmp_path_factory.mktemp("answers"))
     made = Session()

@@ -42,6 +42,7 @@ __all__ = [
     "CHECKS",
     "DELETE",
     "RESTORE",
+    "VIEW",
     "Run",
     "RunningCase",
     "changes_no_row",

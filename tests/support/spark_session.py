@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Literal, get_args
 
 import pyspark
+from tests.support.reference_session import delta_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,10 +41,7 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SERVER_START_SECONDS = 120
 LOOPBACK = "127.0.0.1"
-REFERENCE_JARS = Path(__file__).parents[2] / "build" / "reference"
 REFERENCE_SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Tiny tables: fifty tasks to replay four commits would be most of the time.
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
@@ -53,10 +51,12 @@ REFERENCE_SETTINGS = {
 
 
 @contextmanager
-def open_session(kind: SessionKind, scratch_directory: Path) -> Iterator[SparkSession]:
-    """A session of the given kind; whatever Spark leaves on disk goes below `scratch_directory`."""
+def open_session(
+    kind: SessionKind, scratch_directory: Path, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
+    """A session of the given kind, with `more` settings; whatever Spark leaves on disk goes below `scratch_directory`."""
     openers = {"classic": _classic_session, "connect": _connect_session, "reference": _reference_session}
-    with openers[kind](scratch_directory) as session:
+    with openers[kind](scratch_directory, more) as session:
         yield session
 
 
@@ -83,16 +83,13 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _reference_session(scratch_directory: Path) -> Iterator[SparkSession]:
-    jars = sorted(str(jar) for jar in REFERENCE_JARS.glob("*.jar"))
-    if not jars:
-        raise RuntimeError(f"there are no JARs in {REFERENCE_JARS}; `make reference` fetches them.")
-    with _classic_session(scratch_directory, REFERENCE_SETTINGS | {"spark.jars": ",".join(jars)}) as session:
+def _reference_session(scratch_directory: Path, more: Mapping[str, str]) -> Iterator[SparkSession]:
+    with _classic_session(scratch_directory, delta_spark() | REFERENCE_SETTINGS | dict(more)) as session:
         yield session
 
 
 @contextmanager
-def _classic_session(scratch_directory: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
+def _classic_session(scratch_directory: Path, more: Mapping[str, str]) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ.update(_environment())
@@ -109,10 +106,10 @@ def _classic_session(scratch_directory: Path, more: Mapping[str, str] = MappingP
 
 
 @contextmanager
-def _connect_session(scratch_directory: Path) -> Iterator[SparkSession]:
+def _connect_session(scratch_directory: Path, more: Mapping[str, str]) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
-    with _connect_server(scratch_directory) as url:
+    with _connect_server(scratch_directory, more) as url:
         session = SparkSession.builder.remote(url).getOrCreate()
         try:
             yield session
@@ -121,13 +118,17 @@ def _connect_session(scratch_directory: Path) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _connect_server(scratch_directory: Path) -> Iterator[str]:
+def _connect_server(scratch_directory: Path, more: Mapping[str, str]) -> Iterator[str]:
     """Start a Connect server on a free port of the loopback and yield its `sc://` address."""
     port = _free_port()
-    settings = _settings(scratch_directory) | {
-        "spark.connect.grpc.binding.address": LOOPBACK,
-        "spark.connect.grpc.binding.port": str(port),
-    }
+    settings = (
+        _settings(scratch_directory)
+        | dict(more)
+        | {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(port),
+        }
+    )
     home = Path(pyspark.__file__).parent
     command = [str(home / "bin" / "spark-submit"), "--class", SERVER_CLASS, "--master", MASTER]
     command += ["--driver-memory", DRIVER_MEMORY]

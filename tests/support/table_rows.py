@@ -17,28 +17,14 @@ from tests.support.log_reading import data_file
 
 from ebbtide.config import EngineConfig
 from ebbtide.log import Snapshot, load_snapshot
-from ebbtide.protocol.partition_values import to_arrow
+from ebbtide.protocol.partition_values import arrow_type, to_arrow
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, physical_name
 from ebbtide.scan import ScanFile, resolve_files
 from ebbtide.storage import open_store
 
 __all__ = ["arrow_schema", "rows_of", "snapshot_of"]
 
-_PRIMITIVES = {
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "variant": pa.struct({"metadata": pa.binary(), "value": pa.binary()}),
-}
+_VARIANT = pa.struct({"metadata": pa.binary(), "value": pa.binary()})
 
 
 def snapshot_of(path: Path) -> Snapshot:
@@ -89,9 +75,9 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
             return pa.list_(_arrow_type(data_type.element_type))
         case MapType():
             return pa.map_(_arrow_type(data_type.key_type), _arrow_type(data_type.value_type))
-        case PrimitiveType() if data_type.decimal_bounds is not None:
-            return pa.decimal128(*data_type.decimal_bounds)
-    return _PRIMITIVES[data_type.name]
+        case PrimitiveType(name="variant"):
+            return _VARIANT
+    return arrow_type(data_type, column="of a test")
 
 
 def _shaped(array: pa.Array, data_type: DataType, *, is_mapped: bool) -> pa.Array:

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.support.reference_session import delta_spark, jars
+
 from bench.peers.adapters.adapter import Adapter, SqlCommands, versions_of
 from bench.peers.adapters.spark import count_jobs, session
-from bench.peers.engines import JARS, Engine
+from bench.peers.engines import Engine
 
 __all__ = ["opened"]
 
 SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Fifty by default, meant for a cluster: on two cores they would be most of the time of a small command.
     "spark.databricks.delta.snapshotPartitions": "4",
 }
@@ -22,14 +22,13 @@ SETTINGS = {
 
 class DeltaSparkAdapter(SqlCommands):
     def __init__(self, scratch: Path) -> None:
-        self.jars = sorted(JARS.glob("*.jar"))
-        self.spark = session(scratch, SETTINGS | {"spark.jars": ",".join(map(str, self.jars))})
+        self.spark = session(scratch, delta_spark() | SETTINGS)
 
     def run(self, text: str) -> list[Any]:
         return self.spark.sql(text).collect()
 
     def versions(self) -> dict[str, str]:
-        found = [match for jar in self.jars if (match := re.fullmatch(r"delta-spark_.*-([\d.]+)\.jar", jar.name))]
+        found = [match for jar in jars() if (match := re.fullmatch(r"delta-spark_.*-([\d.]+)\.jar", jar.name))]
         return {"delta-spark": found[0].group(1), **versions_of("pyspark")}
 
     def open(self, path: str) -> int | None:

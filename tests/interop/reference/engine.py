@@ -1,8 +1,8 @@
 """What does delta-spark itself do? Runs a list of tasks in a Spark session with its JARs, in a process of its own.
 
-    python engine.py PLAN.json ANSWERS.json
+    python -m tests.interop.reference.engine PLAN.json ANSWERS.json
 
-A plan has `jars` and `tasks`. A task is one of
+A plan is a list of tasks. A task is one of
 
 - {"sql": text, "settings": {name: value}}: run a statement under session settings; the answer has its `rows`;
 - {"read": path, "version": number or null, "to": file, "columns": [...] or null}: rows of a table into an Arrow file;
@@ -26,47 +26,19 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-
-LOOPBACK = "127.0.0.1"
-SETTINGS = {
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.driver.host": LOOPBACK,
-    "spark.log.level": "ERROR",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    # Tiny tables: fifty tasks to replay four commits would be most of the time.
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # A second DELETE must look at the log again and not at what the first one left in memory.
-    "spark.databricks.delta.stalenessLimit": "0",
-}
+from tests.support.spark_session import open_session
 
 
 def main(plan_file: str, answers_file: str) -> None:
-    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    spark = _session(plan["jars"], Path(answers_file).parent)
+    tasks = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     answers = []
-    try:
-        for number, task in enumerate(plan["tasks"]):
-            answers.append(_answer(spark, task))
-            print(f"reference {number + 1}/{len(plan['tasks'])}", flush=True)
-    finally:
-        Path(answers_file).write_text(json.dumps(answers, default=str), encoding="utf-8")
-        spark.stop()
-
-
-def _session(jars: list[str], scratch: Path) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("reference").config("spark.driver.memory", "2g")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    builder = builder.config("spark.jars", ",".join(jars))
-    builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    return builder.config("spark.local.dir", str(scratch / "local")).getOrCreate()
+    with open_session("reference", Path(answers_file).parent) as spark:
+        try:
+            for number, task in enumerate(tasks):
+                answers.append(_answer(spark, task))
+                print(f"reference {number + 1}/{len(tasks)}", flush=True)
+        finally:
+            Path(answers_file).write_text(json.dumps(answers, default=str), encoding="utf-8")
 
 
 def _answer(spark: SparkSession, task: dict[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_every_run_has_a_path_of_its_own(tmp_path):
 
 
 def test_missing_engine_is_named_once_with_what_to_do(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(engines, "JARS", tmp_path)
+    monkeypatch.setattr(engines, "jars", list)
     run = Run(tmp_path, tmp_path)
     assert run.present([named("delta-spark")]) == run.present([named("delta-spark")]) == []
     assert capsys.readouterr().out == (
