@@ -5,9 +5,10 @@ Spark writes the Parquet files; the log and the vectors are written here, becaus
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
 import pyarrow.parquet as pq
@@ -21,51 +22,73 @@ from ebbtide.storage import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["COLUMNS", "SCHEMA", "commit_file", "first_actions", "mark_rows", "write_rows"]
+__all__ = [
+    "COLUMNS",
+    "HASH",
+    "SCHEMA",
+    "SEED",
+    "SIX_COLUMNS",
+    "TIME_MS",
+    "Columns",
+    "commit_file",
+    "file_without_data",
+    "first_actions",
+    "mark_rows",
+    "write_rows",
+]
 
 SEED = 20260131
-COLUMNS = ("id", "number", "price", "name", "seen", "amount")
-SCHEMA = "id BIGINT, number INT, price DOUBLE, name STRING, seen TIMESTAMP, amount DECIMAL(12,2)"
-_DELTA_TYPES = {
-    "id": "long",
-    "number": "integer",
-    "price": "double",
-    "name": "string",
-    "seen": "timestamp",
-    "amount": "decimal(12,2)",
-}
-FEATURE = "deletionVectors"
+HASH = f"xxhash64(id, {SEED}L)"
+TIME_MS = 1_700_000_000_000
+FEATURES = frozenset({"deletionVectors"})
+
+# Name, Delta's type, and what a row with that id holds; all of it follows from the id and the seed.
+Columns: TypeAlias = tuple[tuple[str, str, str], ...]
+SIX_COLUMNS: Columns = (
+    ("id", "long", "id"),
+    ("number", "integer", f"CAST(pmod({HASH}, 100000) AS INT)"),
+    ("price", "double", f"CAST(pmod({HASH}, 1000000007) AS DOUBLE) / 1000"),
+    ("name", "string", f"concat('name-', CAST(pmod({HASH}, 250000) AS STRING))"),
+    ("seen", "timestamp", f"timestamp_micros(1700000000000000 + pmod({HASH}, 100000000000000))"),
+    ("amount", "decimal(12,2)", f"CAST(pmod({HASH}, 1000000000) / 100 AS DECIMAL(12,2))"),
+)
+COLUMNS = tuple(name for name, _, _ in SIX_COLUMNS)
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind, _ in SIX_COLUMNS)
 
 
 def write_rows(spark: SparkSession, directory: Path, *, rows: int, files: int) -> list[Path]:
     """`rows` rows in exactly `files` Parquet files."""
-    hashed = f"xxhash64(id, {SEED}L)"
-    spark.range(0, rows, 1, files).selectExpr(
-        "id",
-        f"CAST(pmod({hashed}, 100000) AS INT) AS number",
-        f"CAST(pmod({hashed}, 1000000007) AS DOUBLE) / 1000 AS price",
-        f"concat('name-', CAST(pmod({hashed}, 250000) AS STRING)) AS name",
-        f"timestamp_micros(1700000000000000 + pmod({hashed}, 100000000000000)) AS seen",
-        f"CAST(pmod({hashed}, 1000000000) / 100 AS DECIMAL(12,2)) AS amount",
-    ).write.parquet(str(directory))
+    values = [f"{value} AS {name}" for name, _, value in SIX_COLUMNS]
+    spark.range(0, rows, 1, files).selectExpr(*values).write.parquet(str(directory))
     written = sorted(directory.glob("part-*.parquet"))
     assert len(written) == files, f"{len(written)} files instead of {files}"
     return written
 
 
-def first_actions(*, vectors: bool = True) -> list[Protocol | Metadata | CommitInfo]:
+def first_actions(
+    columns: Columns = SIX_COLUMNS, *, vectors: bool = True, time_ms: int = TIME_MS
+) -> list[Protocol | Metadata | CommitInfo]:
     """What opens the log of a table of these columns."""
-    fields = [
-        f'{{"name":"{name}","type":"{kind}","nullable":true,"metadata":{{}}}}' for name, kind in _DELTA_TYPES.items()
-    ]
-    schema_string = f'{{"type":"struct","fields":[{",".join(fields)}]}}'
-    features = frozenset({FEATURE})
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind, _ in columns]
+    schema_string = json.dumps({"type": "struct", "fields": fields})
     configuration = {"delta.enableDeletionVectors": "true"} if vectors else {}
     return [
-        CommitInfo({"timestamp": 1_700_000_000_000, "operation": "WRITE"}),
-        Protocol(3, 7, features, features) if vectors else Protocol(1, 2),
-        Metadata(str(SEED), schema_string, (), configuration, created_time=1_700_000_000_000),
+        CommitInfo({"timestamp": time_ms, "operation": "WRITE", "operationParameters": {}}),
+        Protocol(3, 7, FEATURES, FEATURES) if vectors else Protocol(1, 2),
+        Metadata(str(SEED), schema_string, (), configuration, created_time=time_ms),
     ]
+
+
+def file_without_data(path: str, number: int) -> AddFile:
+    """A file of 1,000 rows that does not exist, for what only looks at the log."""
+    low, high = number * 1_000, number * 1_000 + 999
+    stats = {
+        "numRecords": 1_000,
+        "minValues": {"id": low, "number": 0, "price": low / 7, "name": f"name-{low}", "amount": low / 100},
+        "maxValues": {"id": high, "number": 99_999, "price": high / 7, "name": f"name-{high}", "amount": high / 100},
+        "nullCount": dict.fromkeys(COLUMNS, 0),
+    }
+    return AddFile(path, {}, 30_000 + number % 997, TIME_MS, data_change=True, stats=json.dumps(stats))
 
 
 def mark_rows(directory: Path, files: list[Path], *, share: float) -> None:
@@ -82,7 +105,7 @@ def mark_rows(directory: Path, files: list[Path], *, share: float) -> None:
             path=quote(file.name),
             partition_values={},
             size=file.stat().st_size,
-            modification_time=1_700_000_000_000,
+            modification_time=TIME_MS,
             data_change=True,
             stats=FileStatistics.build(num_records=count).to_json(),
             deletion_vector=vector,

@@ -22,26 +22,15 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from bench.peers.engines import ROOT
-from ebbtide.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, serialize_actions
+from bench.tables import HASH, SEED, SIX_COLUMNS, Columns, first_actions
+from ebbtide.protocol.actions import AddFile, serialize_actions
 from ebbtide.protocol.statistics import FileStatistics
 
-__all__ = ["NARROW", "SIX_COLUMNS", "WITH_CODE", "Rows", "fresh_table", "made"]
+__all__ = ["NARROW", "WITH_CODE", "Rows", "fresh_table", "made"]
 
-SEED = 20260131
-HASH = f"xxhash64(id, {SEED}L)"
 # Not from the seed: an engine may clean up commits that look older than the table keeps them.
-TIME_MS = int(time.time() * 1000)
-FEATURE = frozenset({"deletionVectors"})
+NOW_MS = int(time.time() * 1000)
 
-# Name, Delta's type, and what a row with that id holds; all of it follows from the id and the seed.
-SIX_COLUMNS = (
-    ("id", "long", "id"),
-    ("number", "integer", f"CAST(pmod({HASH}, 100000) AS INT)"),
-    ("price", "double", f"CAST(pmod({HASH}, 1000000007) AS DOUBLE) / 1000"),
-    ("name", "string", f"concat('name-', CAST(pmod({HASH}, 250000) AS STRING))"),
-    ("seen", "timestamp", f"timestamp_micros(1700000000000000 + pmod({HASH}, 100000000000000))"),
-    ("amount", "decimal(12,2)", f"CAST(pmod({HASH}, 1000000000) / 100 AS DECIMAL(12,2))"),
-)
 # `code` is as unique as `id`, but every file holds codes from one end to the other: statistics rule out none.
 WITH_CODE = (*SIX_COLUMNS[:1], ("code", "long", "pmod(id * 7919 + 13, {rows})"), *SIX_COLUMNS[1:4])
 # As in the notebook: an id, and a string as long as a UUID that does not compress.
@@ -55,7 +44,7 @@ class Rows:
     name: str
     rows: int
     files: int
-    columns: tuple[tuple[str, str, str], ...]
+    columns: Columns
     ids: str = "n"
     instead: tuple[tuple[str, str], ...] = ()
 
@@ -96,24 +85,9 @@ def fresh_table(directory: Path, rows: Rows, data: Path, *, vectors: bool) -> Pa
 
 
 @cache
-def _first_commit(files: tuple[Path, ...], columns: tuple[tuple[str, str, str], ...], *, vectors: bool) -> bytes:
-    adds = [
-        AddFile(file.name, {}, file.stat().st_size, TIME_MS, data_change=True, stats=_stats(file)) for file in files
-    ]
-    return serialize_actions([*first_actions(columns, vectors=vectors), *adds])
-
-
-def first_actions(
-    columns: tuple[tuple[str, str, str], ...], *, vectors: bool
-) -> list[CommitInfo | Protocol | Metadata]:
-    """What opens the log of a table of these columns."""
-    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind, _ in columns]
-    configuration = {"delta.enableDeletionVectors": "true"} if vectors else {}
-    return [
-        CommitInfo({"timestamp": TIME_MS, "operation": "WRITE", "operationParameters": {}}),
-        Protocol(3, 7, FEATURE, FEATURE) if vectors else Protocol(1, 2),
-        Metadata(f"{SEED}", json.dumps({"type": "struct", "fields": fields}), (), configuration, created_time=TIME_MS),
-    ]
+def _first_commit(files: tuple[Path, ...], columns: Columns, *, vectors: bool) -> bytes:
+    adds = [AddFile(file.name, {}, file.stat().st_size, NOW_MS, data_change=True, stats=_stats(file)) for file in files]
+    return serialize_actions([*first_actions(columns, vectors=vectors, time_ms=NOW_MS), *adds])
 
 
 def _stats(file: Path) -> str:

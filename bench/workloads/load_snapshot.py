@@ -6,13 +6,14 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from bench.measure import Comparison, Contender, Sample, compare
 from bench.setup import Setup
-from bench.tables import SEED, commit_file, first_actions
-from ebbtide.protocol.actions import serialize_actions
+from bench.tables import SEED, TIME_MS, commit_file, file_without_data, first_actions
+from ebbtide.protocol.actions import Action, CommitInfo, RemoveFile, serialize_actions
 
 TITLE = "Loading a snapshot of 100,000 files"
 ABOUT = (
@@ -25,7 +26,6 @@ FILES = 100_000
 COMMITS = 100
 ADDED, REMOVED = 10, 5
 BAR = 2.0
-TIME_MS = 1_700_000_000_000
 
 
 def run(setup: Setup) -> list[Comparison]:
@@ -54,34 +54,19 @@ def _write_log(directory: Path, *, files: int) -> int:
 
     chosen = random.Random(SEED)
     paths = [f"part-{number:07d}-{chosen.getrandbits(64):016x}.snappy.parquet" for number in range(files)]
-    lines = [serialize_actions(first_actions(vectors=False)).decode()]
-    lines += [_add(path, number) for number, path in enumerate(paths)]
-    commit_file(directory, 0).write_text("".join(lines), encoding="utf-8")
+    adds = [file_without_data(path, number) for number, path in enumerate(paths)]
+    commit_file(directory, 0).write_bytes(serialize_actions([*first_actions(vectors=False), *adds]))
     DeltaTable(directory).create_checkpoint()
     for version in range(1, COMMITS + 1):
         added = [f"part-{version}-{number}.snappy.parquet" for number in range(ADDED)]
         removed = [paths.pop(chosen.randrange(len(paths))) for _ in range(REMOVED)]
-        actions = [json.dumps({"commitInfo": {"timestamp": TIME_MS + version, "operation": "WRITE"}}) + "\n"]
-        actions += [_add(path, number) for number, path in enumerate(added)]
-        actions += [
-            json.dumps({"remove": {"path": path, "deletionTimestamp": TIME_MS, "dataChange": True}}) + "\n"
-            for path in removed
-        ]
-        commit_file(directory, version).write_text("".join(actions), encoding="utf-8")
+        commit_file(directory, version).write_bytes(serialize_actions(changes(version, added, removed)))
         paths += added
     return len(paths)
 
 
-def _add(path: str, number: int) -> str:
-    low, high = number * 1_000, number * 1_000 + 999
-    stats = {
-        "numRecords": 1_000,
-        "minValues": {"id": low, "number": 0, "price": low / 7, "name": f"name-{low}", "amount": low / 100},
-        "maxValues": {"id": high, "number": 99_999, "price": high / 7, "name": f"name-{high}", "amount": high / 100},
-        "nullCount": {"id": 0, "number": 0, "price": 0, "name": 0, "seen": 0, "amount": 0},
-    }
-    add = {
-        "path": path, "partitionValues": {}, "size": 30_000 + number % 997, "modificationTime": TIME_MS,
-        "dataChange": True, "stats": json.dumps(stats),
-    }  # fmt: skip
-    return json.dumps({"add": add}) + "\n"
+def changes(version: int, added: Sequence[str], removed: Sequence[str]) -> list[Action]:
+    """A commit that adds and removes files which do not exist."""
+    actions: list[Action] = [CommitInfo({"timestamp": TIME_MS + version, "operation": "WRITE"})]
+    actions += [file_without_data(path, number) for number, path in enumerate(added)]
+    return [*actions, *(RemoveFile(path, TIME_MS, data_change=True) for path in removed)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.peers.data import SIX_COLUMNS, Rows, fresh_table
+from bench.peers.data import Rows, fresh_table
 from bench.peers.engines import WRITERS, Engine
 from bench.peers.measure import Case, Work, measured
 from bench.peers.run import Run
+from bench.tables import SIX_COLUMNS
 
 TITLE = "Eight deleters of one table at once"
 ABOUT = (

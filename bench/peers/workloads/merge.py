@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.peers.data import SIX_COLUMNS, Rows, fresh_table, made
+from bench.peers.data import Rows, fresh_table, made
 from bench.peers.engines import WRITERS, Engine
 from bench.peers.measure import Case, Work, measured
 from bench.peers.run import Run
+from bench.tables import SIX_COLUMNS
 
 TITLE = "MERGE of 0.1 %, 1 % and 20 % into 10 million rows"
 ABOUT = (

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from bench.peers.data import SEED, SIX_COLUMNS, TIME_MS, first_actions
 from bench.peers.engines import WRITERS, Engine
 from bench.peers.measure import Case, Work, measured
 from bench.peers.run import Run
-from ebbtide.protocol.actions import Metadata, Protocol
+from bench.tables import SEED, commit_file, file_without_data, first_actions
+from bench.workloads.load_snapshot import changes
+from ebbtide.log import load_snapshot
+from ebbtide.log.checkpoint_writer import write_checkpoint
+from ebbtide.protocol.actions import serialize_actions
+from ebbtide.storage import open_store
 
 TITLE = "Opening a table of 10, 1,000, 100,000 and 1,000,000 files"
 ABOUT = (
@@ -26,7 +26,7 @@ ABOUT = (
     "the log under a new path, because delta-spark keeps the state of paths that it has seen."
 )
 FILES = (10, 1_000, 100_000, 1_000_000)
-CHECKPOINT, COMMITS, ADDED = 10, 5, 2
+COMMITS, ADDED = 5, 2
 # What the commits after the checkpoint add, without what they remove.
 MORE = COMMITS * (ADDED - 1)
 # Without vectors a second time would be the same log.
@@ -36,8 +36,8 @@ ENGINES = tuple(engine for engine in WRITERS if engine.name != "delta-spark with
 def run(run: Run) -> list[Case]:
     cases = []
     for files in dict.fromkeys(run.sized(files, at_least=10) for files in FILES):
-        with run.place(f"log-of-{files}") as log:
-            _write_log(log, files)
+        with run.place(f"log-of-{files}") as table:
+            log = _write_log(table, files)
             work = Work(f"{files:,} files", partial(_link, log), _task, check=partial(_wrong, files + MORE))
             cases.append(measured(run, work, ENGINES))
     return cases
@@ -59,86 +59,18 @@ def _link(log: Path, path: Path, engine: Engine) -> None:
         os.link(file, path / "_delta_log" / file.name)
 
 
-def _write_log(log: Path, files: int) -> None:
+def _write_log(table: Path, files: int) -> Path:
+    """The log of a table without data: a checkpoint that holds all files, and the commits after it."""
     chosen = random.Random(SEED)
-    log.mkdir(parents=True)
+    table.mkdir(parents=True)
     paths = [f"part-{number:07d}-{chosen.getrandbits(64):016x}.snappy.parquet" for number in range(files)]
-    pq.write_table(_checkpoint(paths), log / f"{CHECKPOINT:020d}.checkpoint.parquet")
-    hint = {"version": CHECKPOINT, "size": files + 2, "numOfAddFiles": files}
-    (log / "_last_checkpoint").write_text(json.dumps(hint), encoding="utf-8")
-    for commit in range(CHECKPOINT + 1, CHECKPOINT + COMMITS + 1):
-        lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": TIME_MS + commit, "operation": "WRITE"}}]
-        lines += [{"add": _add(f"part-{commit}-{number}.parquet", number)} for number in range(ADDED)]
-        lines += [{"remove": {"path": paths[commit - CHECKPOINT], "deletionTimestamp": TIME_MS, "dataChange": True}}]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (log / f"{commit:020d}.json").write_text(text, encoding="utf-8")
-
-
-def _add(path: str, number: int) -> dict[str, Any]:
-    low, high = number * 1_000, number * 1_000 + 999
-    stats = {
-        "numRecords": 1_000,
-        "minValues": {"id": low, "number": 0, "price": low / 7, "name": f"name-{low}"},
-        "maxValues": {"id": high, "number": 99_999, "price": high / 7, "name": f"name-{high}"},
-        "nullCount": {"id": 0, "number": 0, "price": 0, "name": 0},
-    }
-    sizes = {"size": 30_000 + number % 997, "modificationTime": TIME_MS, "dataChange": True}
-    return {"path": path, "partitionValues": {}, **sizes, "stats": json.dumps(stats)}
-
-
-_NAMES = pa.map_(pa.string(), pa.string())
-_SCHEMA = pa.schema(
-    {
-        "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
-        "metaData": pa.struct(
-            {
-                "id": pa.string(),
-                "format": pa.struct({"provider": pa.string(), "options": _NAMES}),
-                "schemaString": pa.string(),
-                "partitionColumns": pa.list_(pa.string()),
-                "configuration": _NAMES,
-                "createdTime": pa.int64(),
-            }
-        ),
-        "add": pa.struct(
-            {
-                "path": pa.string(),
-                "partitionValues": _NAMES,
-                "size": pa.int64(),
-                "modificationTime": pa.int64(),
-                "dataChange": pa.bool_(),
-                "stats": pa.string(),
-            }
-        ),
-        "remove": pa.struct({"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}),
-        "txn": pa.struct({"appId": pa.string(), "version": pa.int64()}),
-    }
-)
-
-
-def _checkpoint(paths: list[str]) -> pa.Table:
-    rows: list[dict[str, Any]] = []
-    for action in first_actions(SIX_COLUMNS, vectors=False):
-        if isinstance(action, Protocol):
-            rows.append({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
-        if isinstance(action, Metadata):
-            table_format = {"provider": "parquet", "options": []}
-            rows.append(
-                {
-                    "metaData": {
-                        "id": action.id,
-                        "format": table_format,
-                        "schemaString": action.schema_string,
-                        "partitionColumns": [],
-                        "configuration": [],
-                        "createdTime": TIME_MS,
-                    }
-                }
-            )
-    # A part at a time: a million dictionaries at once would take gigabytes.
-    parts = [pa.Table.from_pylist(rows, _SCHEMA)]
-    for first in range(0, len(paths), 50_000):
-        adds = [_add(path, number) for number, path in enumerate(paths[first : first + 50_000], start=first)]
-        adds = [{"add": add | {"partitionValues": []}} for add in adds]
-        parts.append(pa.Table.from_pylist(adds, _SCHEMA))
-    return pa.concat_tables(parts)
+    first = commit_file(table, 0)
+    adds = (file_without_data(path, number) for number, path in enumerate(paths))
+    first.write_bytes(serialize_actions([*first_actions(vectors=False), *adds]))
+    write_checkpoint(load_snapshot(open_store(str(table))))
+    # As after a cleanup: what the checkpoint holds is nowhere else.
+    first.unlink()
+    for version in range(1, COMMITS + 1):
+        added = [f"part-{version}-{number}.parquet" for number in range(ADDED)]
+        commit_file(table, version).write_bytes(serialize_actions(changes(version, added, [paths[version]])))
+    return first.parent

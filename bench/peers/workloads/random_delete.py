@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.peers.data import SIX_COLUMNS, Rows, fresh_table
+from bench.peers.data import Rows, fresh_table
 from bench.peers.engines import WRITERS, Engine
 from bench.peers.measure import Case, Work, measured
 from bench.peers.run import Run
+from bench.tables import SIX_COLUMNS
 
 TITLE = "1 %, 20 % and 50 % of 20 million rows at random"
 ABOUT = (

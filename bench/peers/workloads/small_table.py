@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.peers.data import SIX_COLUMNS, Rows, fresh_table, made
+from bench.peers.data import Rows, fresh_table, made
 from bench.peers.engines import WRITERS, Engine
 from bench.peers.measure import Case, Work, measured
 from bench.peers.run import Run
+from bench.tables import SIX_COLUMNS
 
 TITLE = "DELETE, UPDATE and MERGE in a table of 1,000 rows"
 ABOUT = (

@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -157,9 +158,10 @@ def test_fresh_table_links_the_files_and_has_their_bounds(tmp_path):
 
 
 def test_log_of_many_files_is_one_that_can_be_read(tmp_path):
-    open_table._write_log(tmp_path / "log", 10)
-    open_table._link(tmp_path / "log", tmp_path / "t", EBBTIDE)
+    log = open_table._write_log(tmp_path / "log", 10)
+    open_table._link(log, tmp_path / "t", EBBTIDE)
     assert load_snapshot(open_store(str(tmp_path / "t"))).files.num_rows == 10 + open_table.MORE
+    assert deltalake.DeltaTable(tmp_path / "t").get_add_actions().num_rows == 10 + open_table.MORE
 
 
 # --- page and plots ---------------------------------------------------------------------------------------------------
