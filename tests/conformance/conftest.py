@@ -1,4 +1,7 @@
-"""Is the shared material there, and how many golden tables and behaviour cases passed?"""
+"""Is the shared material there, and how many golden tables and behaviour cases passed?
+
+What the cases leave behind is read by other engines, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import re
 from collections import Counter
 
 import pytest
+from tests.support.peer_fixture import peers_see_our_rows
 from tests.support.shared_material import SharedMaterialMissingError, shared_directory
+
+__all__ = ["peers_see_our_rows", "record_golden"]
 
 GOLDEN_MODULE = "test_golden_tables.py"
 CASE_MODULES = {"test_delete_cases.py": "delete cases", "test_dml_cases.py": "update, merge, metrics and cdf cases"}
