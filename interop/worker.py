@@ -18,6 +18,7 @@ from typing import Any
 sys.path[0] = str(Path(__file__).parent.parent)
 
 import pyarrow as pa
+from tests.support.line_worker import answers
 
 from interop.engines import Engine, Place, load
 from interop.features import Definition
@@ -46,9 +47,7 @@ def stored(rows: pa.Table, path: Path) -> str:
 
 
 def main() -> None:
-    # Libraries print where they like; the answers keep a handle that nothing else has.
-    answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
-    os.dup2(2, 1)
+    say = answers()
     engine: Engine | None = None
     for number, line in enumerate(sys.stdin):
         asked = json.loads(line)
@@ -57,7 +56,7 @@ def main() -> None:
             value = {"value": answer(engine, asked["call"], asked["arguments"], number)}
         except BaseException as error:  # a panic of Rust is no Exception
             value = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(value) + "\n")
+        say(value)
     if engine is not None:
         engine.close()
 

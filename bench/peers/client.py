@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.line_worker import EngineError, LineWorker
+
 from bench.memory import descendants
 from bench.peers.engines import ROOT, Engine
 
 __all__ = ["EngineError", "Memory", "Process"]
-
-
-class EngineError(Exception):
-    """The engine could not do it; the words are its own."""
 
 
 @dataclass(frozen=True)
@@ -38,53 +33,27 @@ class Process:
         self.scratch = scratch / f"process-{engine.slug}"
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
-        self.log = self.scratch / "stderr.log"
         started = time.perf_counter()
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "bench.peers.worker", engine.name, str(self.scratch)],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                # An engine may leave things in the working directory; they belong to the scratch place.
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-            )
-        self.versions: dict[str, str] = self._heard()["versions"]
+        self._worker = LineWorker(
+            [sys.executable, "-W", "ignore", "-m", "bench.peers.worker", engine.name, str(self.scratch)],
+            self.scratch / "stderr.log",
+            directory=ROOT,
+            environment={"PYTHONPATH": str(ROOT)},
+        )
+        self.versions: dict[str, str] = self._worker.heard()["versions"]
         self.start_seconds = time.perf_counter() - started
 
     def ask(self, task: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(task) + "\n")
-        self._process.stdin.flush()
-        answer = self._heard()
-        if "error" in answer:
-            raise EngineError(answer["error"])
-        return answer
+        return self._worker.ask(task)
 
     def memory(self) -> Memory:
         """The kernel's own marks, since each process began; nothing is sampled, so nothing is disturbed or missed."""
-        mine = self._process.pid
+        mine = self._worker.pid
         return Memory(_peak_bytes(mine), sum(_peak_bytes(child) for child in descendants(mine)))
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._worker.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
-
-    def _heard(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._process.wait()
-            raise EngineError(f"its process ended: {self.log.read_text(errors='replace')[-2000:]}")
-        return json.loads(line)
 
 
 def _peak_bytes(process: int) -> int:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.support.line_worker import answers
 
 from bench.peers.engines import named
 from bench.peers.race import race
@@ -38,12 +39,12 @@ DEEDS: dict[str, Callable[[Any, Task], Any]] = {
 
 
 def main(name: str, scratch: str) -> int:
-    channel = _own_channel()
+    say = answers()
     engine = named(name)
     adapter = importlib.import_module(f"bench.peers.adapters.{engine.adapter}").opened(engine, Path(scratch))
-    _say(channel, {"versions": adapter.versions()})
+    say({"versions": adapter.versions()})
     for line in sys.stdin:
-        _say(channel, answer(adapter, json.loads(line)))
+        say(answer(adapter, json.loads(line)))
     adapter.close()
     return 0
 
@@ -61,17 +62,6 @@ def answer(adapter: Adapter, task: Task) -> dict[str, Any]:
     if before is not None:
         told["jobs"] = (adapter.jobs() or 0) - before
     return told
-
-
-def _own_channel() -> Any:
-    """Our end of the pipe under another number; the usual one becomes stderr, since libraries print when they like."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return channel
-
-
-def _say(channel: Any, words: dict[str, Any]) -> None:
-    print(json.dumps(words, default=str), file=channel, flush=True)
 
 
 if __name__ == "__main__":

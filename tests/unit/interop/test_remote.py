@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from interop.engines import Place
-from interop.remote import EngineError, Remote
+from interop.remote import Remote
 from interop.steps import Step
+from tests.support.line_worker import EngineError
 
 
 @pytest.fixture
