@@ -6,16 +6,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-
-def _peak_bytes() -> int:
-    """The kernel's own mark for this process; `ru_maxrss` would begin at the size of the process that started it."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+from bench.memory import peak_bytes
 
 
 def loader(engine: str, step: str, directory: str) -> Callable[[], object]:
@@ -38,9 +34,9 @@ def main(arguments: list[str]) -> int:
     started = time.perf_counter()
     result = load()
     seconds = time.perf_counter() - started
-    peak_bytes = _peak_bytes()
+    peak = peak_bytes(os.getpid())
     files = result if isinstance(result, int) else None
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes, "files": files}))
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak, "files": files}))
     return 0
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Peak", "descendants", "watched"]
+__all__ = ["Peak", "descendants", "peak_bytes", "watched"]
 
 _EVERY_SECONDS = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -41,6 +41,15 @@ def watched(*, with_children: bool) -> Iterator[Peak]:
     finally:
         done.set()
         thread.join()
+
+
+def peak_bytes(process: int) -> int:
+    """The kernel's own mark since the process began; `ru_maxrss` would begin at the size of the one that started it."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0  # it has ended
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
 def _resident(*, with_children: bool) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.line_worker import EngineError, LineWorker
 
-from bench.memory import descendants
+from bench.memory import descendants, peak_bytes
 from bench.peers.engines import ROOT, Engine
 
 __all__ = ["EngineError", "Memory", "Process"]
@@ -49,16 +49,8 @@ class Process:
     def memory(self) -> Memory:
         """The kernel's own marks, since each process began; nothing is sampled, so nothing is disturbed or missed."""
         mine = self._worker.pid
-        return Memory(_peak_bytes(mine), sum(_peak_bytes(child) for child in descendants(mine)))
+        return Memory(peak_bytes(mine), sum(peak_bytes(child) for child in descendants(mine)))
 
     def close(self) -> None:
         self._worker.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def _peak_bytes(process: int) -> int:
-    try:
-        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0  # it has ended
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)

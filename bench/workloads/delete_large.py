@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import time
 
 import ebbtide
 from bench.measure import Comparison
+from bench.memory import peak_bytes
 from bench.setup import Setup
 from bench.tables import SCHEMA, write_rows
 from bench.workloads.delete_rows import table_over
@@ -27,7 +28,7 @@ def run(setup: Setup) -> list[Comparison]:
     spark, rows = setup.spark, ROWS // setup.scale
     files = write_rows(spark, setup.directory / "rows", rows=rows, files=200)
     table = str(table_over(setup.directory / "table", files))
-    before = _peak()
+    before = peak_bytes(os.getpid())
     started = time.perf_counter()
     counted = spark.read.schema(SCHEMA).parquet(*map(str, files)).where(CONDITION).count()
     counting = time.perf_counter() - started
@@ -38,9 +39,5 @@ def run(setup: Setup) -> list[Comparison]:
     assert (deleted, left) == (counted, rows - counted), f"{deleted} deleted, {counted} counted, {left} of {rows} left"
     result = Comparison(f"{deleted:,} of {rows:,} rows", None, ["count()", "Ebbtide"])
     result.seconds = {"count()": [counting], "Ebbtide": [deleting]}
-    result.peak_bytes = {"count()": [before], "Ebbtide": [_peak()]}
+    result.peak_bytes = {"count()": [before], "Ebbtide": [peak_bytes(os.getpid())]}
     return [result]
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
