@@ -49,8 +49,7 @@ bench: $(STAMP) ## the benchmarks
 	@$(SPARK) -m bench $(ARGS)
 
 bench-peers: $(STAMP) ## the same work by delta-spark, deltalake, Sail and us, side by side (ARGS='--short')
-	@$(VENV_PY) scripts/reference_jars.py build/reference
-	@$(SPARK) -m bench.peers $(ARGS)
+	@$(VENV_PY) scripts/other_engines.py bench.peers $(ARGS)
 
 matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 	@$(VENV_PY) scripts/matrix.py $(RELEASES)
@@ -61,7 +60,7 @@ reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself
 	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference tests/interop/test_reference_cases.py)
 
 interop: $(STAMP) ## other engines read what we write, write what we read, and take turns with us (ARGS='--short')
-	@$(VENV_PY) scripts/other_engines.py $(ARGS)
+	@$(VENV_PY) scripts/other_engines.py interop $(ARGS)
 
 format: $(STAMP) ## let ruff rewrite what it can
 	@$(VENV_PY) -m ruff check --fix-only --quiet .

@@ -1,9 +1,10 @@
-"""Do other engines and Ebbtide understand each other's tables? Makes what `python -m interop` needs, and runs it.
+"""How is something run beside the other engines? Makes what they need, and runs a module where they are.
 
-    python scripts/other_engines.py --short
+    python scripts/other_engines.py interop --short
+    python scripts/other_engines.py bench.peers point_delete
 
 The engines that `make test` does not need have an environment of their own in `.venvs/interop`; delta-spark's JARs
-come with Maven. When those cannot be had the others are asked all the same, and the run ends with 75.
+come with Maven. When those cannot be had the others are asked all the same, and the module says who is missing.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     VENV.parent.mkdir(exist_ok=True)
     if environment.main([str(VENV), "--editable", ".[dev,interop]"]) != 0:
         return 1
-    # Says itself why there are none; `interop` then names the engine that is missing.
+    # Says itself why there are none.
     reference_jars.main([JARS])
-    command = ["sh", "scripts/with_spark.sh", str(VENV / "bin" / "python"), "-m", "interop", *arguments]
+    command = ["sh", "scripts/with_spark.sh", str(VENV / "bin" / "python"), "-m", *arguments]
     return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode
 
 

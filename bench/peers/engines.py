@@ -5,7 +5,6 @@ An engine that is missing is named in one line, with what to do about it; it is 
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -57,9 +56,9 @@ def named(name: str) -> Engine:
 def missing(engine: Engine) -> str | None:
     """Why the engine cannot take part; None when it can."""
     if engine.adapter == "delta_spark" and not jars():
-        return "its JARs are not in build/reference: `make reference` fetches them"
+        return "its JARs are not in build/reference: `make bench-peers` fetches them with Maven"
     if engine.adapter == "sail" and sail_command() is None:
-        return "pysail is not installed in .venvs/interop: `make interop` installs it"
+        return "pysail is not installed: `make bench-peers` runs where it is"
     package = _PACKAGES.get(engine.adapter)
     if package is not None and find_spec(package) is None:
         return f"the package {package} is not installed"
@@ -67,9 +66,6 @@ def missing(engine: Engine) -> str | None:
 
 
 def sail_command() -> Path | None:
-    """pysail lives in an environment of its own, because it is no dependency of anything else here."""
-    beside = Path(sys.executable).parent / "sail"
-    apart = ROOT / ".venvs" / "interop" / "bin" / "sail"
-    on_path = shutil.which("sail")
-    places = [beside, apart, *([Path(on_path)] if on_path else [])]
-    return next((place for place in places if place.exists()), None)
+    """Installed beside this Python."""
+    command = Path(sys.executable).parent / "sail"
+    return command if command.exists() else None

@@ -68,6 +68,7 @@ __all__ = [
     "observed",
     "parquet_write_settings",
     "parquet_writer",
+    "pinned",
     "quoted",
     "read_by_field_id",
     "reader_name_of",
@@ -337,10 +338,19 @@ def reported(observation: Observation) -> dict[str, Any]:
     asking.start()
     asking.join(_REPORT_SECONDS)
     if not answers:
-        raise InternalError(
-            "Spark ended the write but did not report its row counts. Nothing was committed; try again."
-        )
+        raise InternalError("Spark ended the work but did not report its row counts. Nothing was committed; try again.")
     return answers[0]
+
+
+def pinned(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, Column]) -> tuple[DataFrame, dict[str, Any]]:
+    """The frame, computed once and kept by Spark, and the aggregates over its rows."""
+    if is_connect(spark):
+        # Its checkpoint does not hand on what was observed on the way, so the rows are looked at a second time.
+        kept = frame.localCheckpoint()
+        [row] = kept.agg(*(value.alias(name) for name, value in metrics.items())).collect()
+        return kept, row.asDict()
+    passing, observation = observed(frame, metrics)
+    return passing.localCheckpoint(), reported(observation)
 
 
 def read_by_field_id(spark: SparkSession) -> None:

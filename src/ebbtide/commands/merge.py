@@ -19,7 +19,7 @@ from ebbtide import spark_border as border
 from ebbtide.commands.committing import begun, discarding, has_landed, row_tracking_tags, set_transaction
 from ebbtide.commands.counters import elapsed_ms
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge, bind_merge
-from ebbtide.commands.merge_pruning import candidates, key_ranges, measured
+from ebbtide.commands.merge_pruning import candidates, key_ranges, pinned_source
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.commands.merge_results import MergeMetrics, MergeResult
 from ebbtide.commands.merge_source import Source, open_source
@@ -84,8 +84,7 @@ class MergeCommand:
         self.on_phase("Reading the source")
         started = time.monotonic()
         ranges = key_ranges(self.spark, snapshot, merge, source)
-        pinned = source.pinned()
-        rows, is_small, key_conditions = measured(pinned, ranges)
+        pinned, key_conditions = pinned_source(self.spark, source, ranges)
         self.metrics = MergeMetrics(materialize_source_time_ms=elapsed_ms(started))
         self.on_phase("Looking for matching rows")
         chosen = candidates(self.spark, snapshot, merge, source, key_conditions)
@@ -94,9 +93,7 @@ class MergeCommand:
             transaction.record_read_whole_table()
         else:
             transaction.record_read(chosen.read_predicate(self.spark, snapshot), files)
-        work = RowMerge(
-            self.spark, self.request, merge, replace(pinned, is_small=is_small), rows, chosen, snapshot, files
-        )
+        work = RowMerge(self.spark, self.request, merge, pinned, chosen, snapshot, files)
         work.perform()
         return work
 

@@ -3,7 +3,8 @@
 Source and target are joined by ON, and for every row of the target it is decided which clause it falls to. What comes
 to the driver is, as for DELETE, one 64-bit word for each 64 rows of a file in which something changes, for each of the
 four things that can happen to a row. The same words tell whether a row of the target has found more than one row of
-the source: then there are more pairs than bits.
+the source: then there are more pairs than bits. Where rows are inserted, words of the source's own rows come with them
+and tell which of those have a partner.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge_partners import Partners
 from ebbtide.commands.merge_source import Source
 from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows, words_by_file
 from ebbtide.deletion_vectors import RowIndexSet
@@ -30,6 +32,17 @@ __all__ = ["ChangedFile", "Matches", "chosen_clause", "find_matches"]
 
 # The four things that can happen to a row of the target, and the columns of their words.
 _KINDS: Final = ("matched_updated", "matched_deleted", "missing_updated", "missing_deleted")
+# What happens to a row of the source, which is in no file.
+_PARTNERED: Final = len(_KINDS)
+_BOTH_ROWS: Final = f"""
+    inline(CASE
+        WHEN is_pair THEN array(
+            struct(file, row, is_pair, kind),
+            struct(CAST(NULL AS LONG) AS file, partner AS row, false AS is_pair, {_PARTNERED} AS kind)
+        )
+        ELSE array(struct(file, row, is_pair, kind))
+    END)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +69,14 @@ class ChangedFile:
 
 @dataclass(slots=True)
 class Matches:
-    """`files` in which a row changes; `paired` are the paths of all files in which a row found a partner, if asked."""
+    """`files` in which a row changes; `paired` are the paths of all files in which a row found a partner, if asked.
+
+    `partners` are the rows of the source that found one; None when nobody looked.
+    """
 
     files: list[ChangedFile] = field(default_factory=list)
     paired: set[str] = field(default_factory=set)
+    partners: Partners | None = None
 
     def count(self, kind: str) -> int:
         return sum(len(getattr(file, kind)) for file in self.files)
@@ -76,7 +93,7 @@ def find_matches(
     wants_paired: bool,
 ) -> Matches:
     """Join and decide. RequestError when a row has several partners, unless `allows_many`."""
-    matches = Matches()
+    matches = Matches(partners=Partners() if merge.not_matched else None)
     for chunk in chunks_of(files):
         scan = scan_with_positions(spark, snapshot, chunk)
         few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
@@ -99,23 +116,28 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
 
 
 def _decided(scan: PositionedScan, merge: BoundMerge, source: Source) -> DataFrame:
-    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind."""
+    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind.
+
+    Where rows are inserted there is a second one for each pair: the row of the source, with no file.
+    """
     target = scan.frame.alias(merge.alias)
     joined = target.join(source.side, merge.condition, "left" if merge.by_source else "inner")
     by_match = joined.select(
         F.col(f"{border.quoted(merge.alias)}.*"),
-        F.col(source.row_id).isNotNull().alias("__ebbtide_is_pair"),
+        F.col(source.row_id).alias("__ebbtide_partner"),
         _kind(merge.matched, 0).alias("__ebbtide_kind"),
     )
     # From here on there are only columns of the target, so the clauses for rows without a partner see no others.
-    is_pair = F.col("__ebbtide_is_pair")
+    is_pair = F.col("__ebbtide_partner").isNotNull()
     kind = F.when(is_pair, F.col("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
-    return by_match.alias(merge.alias).select(
+    decided = by_match.alias(merge.alias).select(
         F.col(scan.file_column).alias("file"),
         F.col(scan.row_column).alias("row"),
         is_pair.alias("is_pair"),
         kind.alias("kind"),
+        F.col("__ebbtide_partner").alias("partner"),
     )
+    return decided.selectExpr(_BOTH_ROWS) if merge.not_matched else decided.drop("partner")
 
 
 def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
@@ -133,24 +155,29 @@ def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: b
     )
     if few:
         bits = bits.coalesce(1)
-    present = _kinds_of(merge)
-    words = [F.expr(f"bit_or(CASE WHEN kind = {place} THEN bit ELSE 0L END) AS {_KINDS[place]}") for place in present]
+    words = {name: place for place, name in enumerate(_KINDS) if place in _kinds_of(merge)}
+    if merge.not_matched:
+        words["partnered_source"] = _PARTNERED
+    folds = [F.expr(f"bit_or(CASE WHEN kind = {kind} THEN bit ELSE 0L END) AS {name}") for name, kind in words.items()]
     pairs = [
         F.expr("count_if(is_pair) AS pairs"),
         F.expr("CAST(bit_count(bit_or(CASE WHEN is_pair THEN bit ELSE 0L END)) AS LONG) AS partnered"),
     ]
-    folded = bits.groupBy("file", "block").agg(*words, *pairs)
-    changed = " OR ".join(f"{_KINDS[place]} != 0" for place in present)
+    folded = bits.groupBy("file", "block").agg(*folds, *pairs)
+    changed = " OR ".join(f"{name} != 0" for name in words)
     return folded.where("pairs > 0 OR " + changed if wants_paired else f"pairs > partnered OR {changed}")
 
 
-def _kinds_of(merge: BoundMerge) -> list[int]:
+def _kinds_of(merge: BoundMerge) -> set[int]:
     found = {0 if clause.kind == "update" else 1 for clause in merge.matched}
-    found |= {2 if clause.kind == "update" else 3 for clause in merge.by_source}
-    return sorted(found)
+    return found | {2 if clause.kind == "update" else 3 for clause in merge.by_source}
 
 
 def _collect(matches: Matches, scan: PositionedScan, words: pa.Table) -> None:
+    if matches.partners is not None:
+        of_source = words.filter(words["file"].is_null())
+        matches.partners |= Partners.of_words(of_source["block"], of_source["partnered_source"])
+        words = words.filter(words["file"].is_valid())
     for file, part in words_by_file(scan, words):
         if pc.any(pc.greater(part["pairs"], 0)).as_py():
             matches.paired.add(file.spark_path)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -25,14 +25,14 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.commands.conditions import partition_predicate
 from ebbtide.commands.merge_clauses import BoundMerge
-from ebbtide.commands.merge_source import Source, estimated_bytes, is_small
+from ebbtide.commands.merge_source import Source
 from ebbtide.log import Snapshot
 from ebbtide.pruning import split_conjuncts
 from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.scan.conditions import empty_frame, prune_snapshot
 from ebbtide.transaction import ReadPredicate
 
-__all__ = ["Candidates", "KeyRange", "candidates", "key_ranges", "measured"]
+__all__ = ["Candidates", "KeyRange", "candidates", "key_ranges", "pinned_source"]
 
 _NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -123,21 +123,15 @@ def key_ranges(spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, sourc
     return found
 
 
-def measured(source: Source, ranges: Sequence[KeyRange]) -> tuple[int, bool, list[str]]:
-    """One look at the source: its number of rows, whether it is small, and what its keys say of matching rows."""
-    bounds = []
+def pinned_source(spark: SparkSession, source: Source, ranges: Sequence[KeyRange]) -> tuple[Source, list[str]]:
+    """The source, computed, and what its keys say of matching rows."""
+    bounds = {}
     for place, item in enumerate(ranges):
-        bounds += [
-            F.min(item.key).cast("string").alias(f"low{place}"),
-            F.max(item.key).cast("string").alias(f"high{place}"),
-        ]
-    with border.spark_errors("counting the rows of the source"):
-        [row] = source.rows.agg(
-            F.count(F.lit(1)).alias("rows"), estimated_bytes(source).alias("bytes"), *bounds
-        ).collect()
-    answer: dict[str, Any] = row.asDict()
-    said = [item.condition(answer[f"low{place}"], answer[f"high{place}"]) for place, item in enumerate(ranges)]
-    return answer["rows"], is_small(answer["bytes"]), [text for text in said if text is not None]
+        bounds[f"low{place}"] = F.min(item.key).cast("string")
+        bounds[f"high{place}"] = F.max(item.key).cast("string")
+    pinned, answers = source.pinned(spark, bounds)
+    said = [item.condition(answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(ranges)]
+    return pinned, [text for text in said if text is not None]
 
 
 def candidates(

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -22,10 +23,12 @@ from ebbtide import spark_border as border
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.errors import UnknownColumnError
 
-__all__ = ["Source", "estimated_bytes", "is_small", "open_source"]
+__all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]
 
 # A source of no more bytes than this is sent to every task instead of shuffling the target to it.
-_BROADCAST_BYTES = 32 << 20
+_BROADCAST_BYTES: Final = 32 << 20
+# Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
+PLACE_BITS: Final = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class Source:
     row_id: str
     fields: Mapping[str, T.StructField]
     ambiguous: frozenset[str]
+    # Known once the source is computed.
+    num_rows: int = 0
+    parts: int = 0
     is_small: bool = False
 
     @property
@@ -61,10 +67,37 @@ class Source:
             )
         return self.fields.get(name.lower())
 
-    def pinned(self) -> Source:
-        """The same source, computed."""
+    def pinned(self, spark: SparkSession, aggregates: Mapping[str, Column]) -> tuple[Source, dict[str, Any]]:
+        """The same source, computed, and the aggregates over its rows."""
+        asked = {
+            **aggregates,
+            "num_rows": F.count(F.lit(1)),
+            "num_bytes": self._estimated_bytes(),
+            "last_row": F.max(self.row_id),
+        }
         with border.spark_errors("reading the source of the merge"):
-            return replace(self, rows=self.rows.localCheckpoint())
+            rows, answers = border.pinned(spark, self.rows, asked)
+        last_row = answers["last_row"]
+        source = replace(
+            self,
+            rows=rows,
+            num_rows=answers["num_rows"],
+            parts=0 if last_row is None else (last_row >> PLACE_BITS) + 1,
+            is_small=is_small(answers["num_bytes"]),
+        )
+        return source, answers
+
+    def _estimated_bytes(self) -> Column:
+        """An aggregate: about how many bytes the rows have, null where that is unknown."""
+        total = F.count(F.lit(1)) * 64
+        for field in self.fields.values():
+            if isinstance(field.dataType, T.StringType | T.BinaryType):
+                total = total + F.coalesce(F.sum(F.octet_length(border.column(field.name))), F.lit(0))
+            elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
+                total = total + F.count(F.lit(1)) * 16
+            else:
+                return F.max(F.lit(None).cast("long"))
+        return total
 
     def _copy(self, lowered: str) -> str:
         return f"{self.row_id}_{list(self.fields).index(lowered)}"
@@ -83,19 +116,6 @@ def open_source(request: MergeRequest) -> Source:
         fields={field.name.lower(): field for field in fields if times[field.name.lower()] == 1},
         ambiguous=frozenset(name for name, count in times.items() if count > 1),
     )
-
-
-def estimated_bytes(source: Source) -> Column:
-    """An aggregate: about how many bytes the rows have, null where that is unknown."""
-    total = F.count(F.lit(1)) * 64
-    for field in source.fields.values():
-        if isinstance(field.dataType, T.StringType | T.BinaryType):
-            total = total + F.coalesce(F.sum(F.octet_length(border.column(field.name))), F.lit(0))
-        elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
-            total = total + F.count(F.lit(1)) * 16
-        else:
-            return F.lit(None).cast("long")
-    return total
 
 
 def is_small(num_bytes: int | None) -> bool:

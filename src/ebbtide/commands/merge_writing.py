@@ -25,7 +25,9 @@ from ebbtide import spark_border as border
 from ebbtide.commands.assignments import Assignment, assigned_column
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
 from ebbtide.commands.merge_matching import ChangedFile, chosen_clause
+from ebbtide.commands.merge_partners import Partners
 from ebbtide.commands.merge_source import Source
+from ebbtide.commands.touched_files import total_rows
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
@@ -41,6 +43,9 @@ _CLAUSE: Final = "__ebbtide_clause"
 _OLD_ROW: Final = "__ebbtide_old_row"
 _CHANGE_TYPE: Final = "__ebbtide_change_type"
 _IS_INSERTED: Final = "__ebbtide_is_inserted"
+
+# Up to this many rows are read and written by one task: a shuffle would take longer than they do.
+_ONE_TASK_ROWS: Final = 200_000
 
 RewrittenFile = tuple[ScanFile, RowIndexSet]
 
@@ -65,14 +70,18 @@ class MergeWriter:
         return RowIdColumns.of(self.snapshot)
 
     def write(
-        self, changed: Sequence[ChangedFile], rewritten: Sequence[RewrittenFile], candidates: Sequence[ScanFile]
+        self,
+        changed: Sequence[ChangedFile],
+        rewritten: Sequence[RewrittenFile],
+        candidates: Sequence[ScanFile],
+        partners: Partners | None,
     ) -> tuple[WrittenFiles | None, int]:
         """The files written, None when no row could be; and how many rows were inserted.
 
         `changed` are the files with changed rows, `rewritten` those whose other rows are copied, and `candidates` those
-        in which a row of the source can have a partner.
+        in which a row of the source can have a partner. `partners` says which rows have one, where that is known.
         """
-        fresh = self._fresh_rows(changed, candidates)
+        fresh = self._fresh_rows(changed, candidates, partners)
         kept = [replace(file, marks=_both_marks(file, rows)) for file, rows in rewritten]
         frames = [*fresh, *([self._copied(kept)] if kept else [])]
         if self.told:
@@ -102,16 +111,22 @@ class MergeWriter:
         names = [*self.merge.schema.names, *ids, *([_CHANGE_TYPE] if self.told else []), _IS_INSERTED]
         return reduce(DataFrame.unionAll, [frame.select(*map(border.column, names)) for frame in frames])
 
-    def _fresh_rows(self, changed: Sequence[ChangedFile], candidates: Sequence[ScanFile]) -> list[DataFrame]:
+    def _fresh_rows(
+        self, changed: Sequence[ChangedFile], candidates: Sequence[ScanFile], partners: Partners | None
+    ) -> list[DataFrame]:
         """Updated and inserted rows, in as few files as they need."""
         frames = [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in self._updated(changed)]
         if self.merge.not_matched:
-            inserted = self._inserted(candidates).withColumn(_IS_INSERTED, F.lit(True))
+            without = self._without_partner(candidates, partners)
+            inserted = self._inserted(without).withColumn(_IS_INSERTED, F.lit(True))
             frames.append(_as_inserts(inserted) if self.told else inserted)
         if not frames:
             return []
-        columns = [border.column(field.name) for field in self.target.partition_fields]
         rows = self._united(frames)
+        scanned = candidates if partners is None else [item.file for item in changed]
+        if self.source.is_small and total_rows(scanned) + self.source.num_rows <= _ONE_TASK_ROWS:
+            return [rows.coalesce(1)]
+        columns = [border.column(field.name) for field in self.target.partition_fields]
         if columns:
             return [rows.repartition(*columns)]
         # Where all rows come out of a shuffled join, that has divided them already.
@@ -178,16 +193,20 @@ class MergeWriter:
 
     # --- inserted -----------------------------------------------------------------------------------------------------
 
-    def _inserted(self, candidates: Sequence[ScanFile]) -> DataFrame:
+    def _inserted(self, without_partner: DataFrame) -> DataFrame:
         clauses = self.merge.not_matched
-        without = self._without_partner(candidates).select("*", chosen_clause(clauses).alias(_CLAUSE))
-        rows = [self._new_row(without, number, clause) for number, clause in enumerate(clauses)]
+        decided = without_partner.select("*", chosen_clause(clauses).alias(_CLAUSE))
+        rows = [self._new_row(decided, number, clause) for number, clause in enumerate(clauses)]
         return reduce(DataFrame.unionAll, rows)
 
-    def _without_partner(self, candidates: Sequence[ScanFile]) -> DataFrame:
+    def _without_partner(self, candidates: Sequence[ScanFile], partners: Partners | None) -> DataFrame:
+        """The rows of the source that no row of the candidates matches."""
         source = self.source
         if not candidates:
             return source.frame
+        others = partners.others(self.spark, source) if partners is not None else None
+        if others is not None:
+            return others
         partner = border.name_not_in([source.row_id], "__ebbtide_partner")
         # Joined this way round the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)

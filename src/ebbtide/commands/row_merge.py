@@ -60,7 +60,6 @@ class RowMerge:
     request: MergeRequest
     merge: BoundMerge
     source: Source
-    source_rows: int
     candidates: Candidates
     snapshot: Snapshot
     files: pa.Table
@@ -99,9 +98,9 @@ class RowMerge:
         looked_at = list(add_files(self.files))
         copied = 0 if self.written is None or not self.replaced else self.written.num_rows - self._fresh
         return MergeMetrics(
-            num_source_rows=self.source_rows,
-            num_source_rows_in_second_scan=self.source_rows if self.written is not None else 0,
-            operation_num_source_rows=self.source_rows,
+            num_source_rows=self.source.num_rows,
+            num_source_rows_in_second_scan=self.source.num_rows if self.written is not None else 0,
+            operation_num_source_rows=self.source.num_rows,
             num_target_rows_copied=copied,
             num_target_rows_inserted=self.inserted,
             num_target_rows_matched_updated=self.matches.count("matched_updated"),
@@ -168,7 +167,7 @@ class RowMerge:
         told = self.snapshot.properties.enable_change_data_feed and not self.request.is_insert_only
         writer = MergeWriter(self.spark, self.snapshot, self.merge, self.source, told)
         # Rows first: if one of them breaks a rule of the table, no vector has been written.
-        self.written, self.inserted = writer.write(changed, rewritten, found)
+        self.written, self.inserted = writer.write(changed, rewritten, found, self.matches.partners)
         self.replaced = tuple(file.add for file, _ in rewritten)
         self.keeps_row_ids = RowIdColumns.of(self.snapshot) is not None
         self._check_rows(rewritten)
@@ -229,7 +228,7 @@ class RowMerge:
             return replace(self, snapshot=newest, files=files)
         self.discard()
         merge = bind_merge(self.spark, newest, self.request, self.source)
-        anew = RowMerge(self.spark, self.request, merge, self.source, self.source_rows, self.candidates, newest, files)
+        anew = RowMerge(self.spark, self.request, merge, self.source, self.candidates, newest, files)
         # What was abandoned must not be deleted a second time should this attempt fail.
         self.written, self.marked = None, ()
         anew.perform()

@@ -1,4 +1,4 @@
-"""Does `make interop` make its environment, fetch the JARs, and ask all the same when there are none? Nothing is started here."""
+"""Does a run beside the other engines make its environment, fetch the JARs, and ask all the same when there are none? Nothing is started here."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def calls(monkeypatch, tmp_path):
 
 def test_arguments_reach_the_run_and_its_code_comes_back(calls):
     calls.run = 75
-    assert other_engines.main(["--short"]) == 75
+    assert other_engines.main(["interop", "--short"]) == 75
     assert calls.log[0][-1] == ".[dev,interop]"
     assert calls.log[-1][-3:] == ["-m", "interop", "--short"]
 
 
 def test_missing_jars_do_not_keep_the_other_engines_from_being_asked(calls):
     calls.jars = reference_jars.NOT_NOW
-    assert other_engines.main([]) == 0
+    assert other_engines.main(["interop"]) == 0
     assert calls.log[-1][-1] == "interop"
 
 
 def test_nothing_is_asked_without_an_environment(calls):
     calls.environment = 1
-    assert other_engines.main([]) == 1
+    assert other_engines.main(["interop"]) == 1
     assert len(calls.log) == 1

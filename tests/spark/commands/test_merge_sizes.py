@@ -1,6 +1,6 @@
-"""Does a MERGE whose source is too large to be sent to every task do the same as one with a small source?
+"""Does a MERGE do the same whatever the size of its source and its table?
 
-The sources here are tiny, so what they are taken for is set; the bound itself is tested as a number.
+All are tiny here, so what they are taken for is set; the bound itself is tested as a number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.support.merge_checks import checked_merge
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_pruning
+from ebbtide.commands import merge_partners, merge_source, merge_writing
 from ebbtide.commands.merge_source import is_small
 from ebbtide.errors import RequestError
 from ebbtide.table import DeltaTable
@@ -27,9 +27,14 @@ def test_source_is_sent_to_all_tasks_when_it_is_known_to_be_small(num_bytes, sma
     assert is_small(num_bytes) is small
 
 
-@pytest.fixture(autouse=True)
-def large_source(monkeypatch):
-    monkeypatch.setattr(merge_pruning, "is_small", lambda _: False)
+@pytest.fixture(autouse=True, params=["large source", "large table", "more partners than can be looked up"])
+def sizes(request, monkeypatch):
+    if request.param != "large table":
+        monkeypatch.setattr(merge_source, "is_small", lambda _: False)
+    if request.param == "large table":
+        monkeypatch.setattr(merge_writing, "_ONE_TASK_ROWS", 0)
+    if request.param.startswith("more"):
+        monkeypatch.setattr(merge_partners, "mark_lookup", lambda *_: None)
 
 
 @pytest.fixture(params=["vectors", "rewrites"])

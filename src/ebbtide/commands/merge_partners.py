@@ -1,0 +1,63 @@
+"""Which rows of the source found a partner in the target?
+
+The join that finds the rows to change knows it already, so nobody has to join again for the rows to insert. Rows of the
+source have numbers (`merge_source`): the part of the source that a row is in, and its place there. So they are kept as
+rows of files are, a set of places for each part, and Spark looks them up in the same way (`scan.mark_lookup`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide.commands.merge_source import PLACE_BITS, Source
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.scan.mark_lookup import mark_lookup
+
+__all__ = ["Partners"]
+
+# The words of a part: 64 rows each.
+_WORD_BITS: Final = PLACE_BITS - 6
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """The rows that have a partner, by the part of the source they are in."""
+
+    places: Mapping[int, RowIndexSet] = field(default_factory=dict)
+
+    @classmethod
+    def of_words(cls, numbers: pa.ChunkedArray, words: pa.ChunkedArray) -> Partners:
+        """Bit `i` of the word numbered `w` is the row numbered `64 * w + i`."""
+        found = pa.table({"number": numbers, "word": words})
+        part_of = pc.shift_right(found["number"], _WORD_BITS)
+        inside = pc.bit_wise_and(found["number"], (1 << _WORD_BITS) - 1)
+        found = found.set_column(0, "number", inside)
+        places = {}
+        for part in pc.unique(part_of).to_pylist():
+            of_part = found.filter(pc.equal(part_of, part)).combine_chunks()
+            places[part] = RowIndexSet.from_numbered_words(of_part["number"].chunk(0), of_part["word"].chunk(0))
+        return cls(places)
+
+    def __or__(self, other: Partners) -> Partners:
+        parts = {*self.places, *other.places}
+        empty = RowIndexSet()
+        return Partners({part: self.places.get(part, empty) | other.places.get(part, empty) for part in parts})
+
+    def others(self, spark: SparkSession, source: Source) -> DataFrame | None:
+        """The rows of the source without a partner; None when there are too many to look up."""
+        if not self.places:
+            return source.frame
+        parts = range(source.parts)
+        lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
+        if lookup is None:
+            return None
+        number = F.col(source.row_id)
+        part, place = F.shiftright(number, PLACE_BITS), number.bitwiseAND(F.lit((1 << PLACE_BITS) - 1))
+        return source.frame.where(~lookup.is_marked(spark, part, place))
