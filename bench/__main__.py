@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import report, setup, workloads
+from bench import page, report, setup, workloads
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,8 +21,8 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     command = " ".join(["python -m bench", *arguments])
     target = ROOT / "artifacts" / "bench" if options.quick else ROOT / "bench"
-    page = target / "benchmarks.md" if options.quick else ROOT / "docs" / "benchmarks.md"
-    results = report.read_results(target / "results.json")
+    docs = target if options.quick else ROOT / "docs"
+    results = page.kept(target / "results.json")["alone"]
     run = report.environment(command)
     kept = True
     for name in options.names or workloads.by_default():
@@ -36,10 +36,9 @@ def main(arguments: list[str]) -> int:
         print("\n".join(report.table(comparisons)), flush=True)
         kept = kept and all(comparison.holds is not False for comparison in comparisons)
         results[name] = report.workload_result(module, comparisons, run)
-        report.write_results(target / "results.json", results)
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(report.markdown(report.read_results(target / "results.json")), encoding="utf-8")
-    print(f"\nwritten: {target / 'results.json'}, {page}")
+        page.keep(target / "results.json", "alone", results)
+        page.publish(target / "results.json", docs)
+    print(f"\nwritten: {target / 'results.json'}, {docs / page.PAGE}")
     if not kept:
         print("a bar was missed", file=sys.stderr)
     # Small data says nothing about the bars.

@@ -1,8 +1,7 @@
-"""How are results kept and shown: `bench/results.json`, and `docs/benchmarks.md`, which is made from it?"""
+"""How are the results of `make bench` shown? The second part of `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -15,17 +14,14 @@ from typing import Any
 
 from bench.measure import Comparison
 
-__all__ = ["environment", "markdown", "read_results", "table", "workload_result", "write_results"]
+__all__ = ["environment", "markdown", "table", "workload_result"]
 
 MIB = 1024 * 1024
 PACKAGES = ("ebbtide", "pyspark", "pyarrow", "deltalake", "pyroaring", "obstore")
-HEADING = """# Benchmarks
+HEADING = """## What Ebbtide is held to
 
-This page is made by `make bench` from `bench/results.json`; edit neither. Every ratio compares two ways that took
-turns in one run on one machine, and is the median over the turns; the range beside it is the smallest and the largest.
-Seconds are medians. Compare ratios between machines, not seconds.
-
-How Ebbtide does beside delta-spark, deltalake, Sail, DuckDB and Polars is on [a page of its own](benchmarks-peers.md).
+Every ratio compares two ways that took turns in one run on one machine, and is the median over the turns; the range
+beside it is the smallest and the largest. Seconds are medians.
 """
 
 
@@ -50,15 +46,6 @@ def workload_result(module: ModuleType, comparisons: list[Comparison], run: dict
         "run": run,
         "comparisons": [comparison.to_json() for comparison in comparisons],
     }
-
-
-def read_results(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def write_results(path: Path, results: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def table(comparisons: list[Comparison]) -> list[str]:
@@ -96,7 +83,7 @@ def _timed(comparison: Comparison, name: str) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The whole page, from the JSON alone."""
+    """This part of the page, from the results alone."""
     sections = [HEADING]
     for name, result in sorted(results.items()):
         comparisons = [Comparison(**comparison) for comparison in result["comparisons"]]
@@ -108,7 +95,7 @@ def markdown(results: dict[str, Any]) -> str:
         made += ", with a twentieth of the data" if "--quick" in run["command"] else ""
         source = f"{made}, on {place}, Python {run['python']}, {packages}."
         sections.append(
-            "\n\n".join([f"## {result['title']}", result["about"], "\n".join(table(comparisons)), source]) + "\n"
+            "\n\n".join([f"### {result['title']}", result["about"], "\n".join(table(comparisons)), source]) + "\n"
         )
     return "\n".join(sections)
 

@@ -1,6 +1,6 @@
 """Run the comparison with other engines: all workloads, or the named ones.
 
-python -m bench.peers            everything; writes bench/peers/results.json, docs/benchmarks-peers.md and plots
+python -m bench.peers            everything; writes bench/results.json, docs/benchmarks.md and its plots
 python -m bench.peers merge      one workload; the others keep their results
 python -m bench.peers --short    tiny tables and one turn, to see that nothing rots; writes below artifacts
 python -m bench.peers --page     measures nothing, makes the page and the plots again from the results
@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import report
-from bench.peers import page, workloads
+from bench import page, report
+from bench.peers import workloads
 from bench.peers.engines import ROOT
 from bench.peers.measure import Case
 from bench.peers.run import SHORT_SCALE, Run, opened
 
-RESULTS = ROOT / "bench" / "peers" / "results.json"
+RESULTS = ROOT / "bench" / "results.json"
 DOCS = ROOT / "docs"
 ARTIFACTS = ROOT / "artifacts" / "bench-peers"
 
@@ -30,10 +30,10 @@ def main(arguments: list[str]) -> int:
     target = RESULTS if is_real else ARTIFACTS / "results.json"
     docs = DOCS if is_real else ARTIFACTS / "docs"
     if options.page:
-        page.write(report.read_results(target), docs)
+        page.publish(target, docs)
         return 0
     command = " ".join(["python -m bench.peers", *arguments])
-    results = report.read_results(target) if is_real else {}
+    results = page.kept(target)["peers"] if is_real else {}
     scale = SHORT_SCALE if options.short else options.scale
     data = options.directory / f"scale-{scale}"
     troubled: list[str] = []
@@ -41,10 +41,8 @@ def main(arguments: list[str]) -> int:
         for name in options.names or workloads.NAMES:
             results[name], troubles = _workload(run, name, command)
             troubled += troubles
-            report.write_results(target, results)
-    # From the file, as the next reader will find it.
-    page.write(report.read_results(target), docs)
-    print(f"\nwritten: {target}, {docs / page.PAGE}")
+            page.keep(target, "peers", results)
+    print(f"\nwritten: {target}, {page.publish(target, docs)}")
     for line in troubled:
         print(f"trouble: {line}", file=sys.stderr)
     # A peer's trouble is a result of a real run; a short run is there to find it.

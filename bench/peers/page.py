@@ -1,9 +1,8 @@
-"""How are the results shown? `docs/benchmarks-peers.md` and its plots, from the JSON alone."""
+"""How are the results of `make bench-peers` shown? The first part of `docs/benchmarks.md`, and its plots."""
 
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import Any
 
 from bench.peers import workloads
@@ -11,15 +10,10 @@ from bench.peers.engines import ALL, EBBTIDE
 from bench.peers.measure import Case, Measurement
 from bench.peers.plot import svg
 
-__all__ = ["PAGE", "markdown", "plots", "write"]
+__all__ = ["markdown", "plots"]
 
-PAGE = "benchmarks-peers.md"
-PLOTS = "benchmarks"
 MIB = 1024 * 1024
-HEADING = """# Ebbtide beside other engines
-
-This page and its plots are made by `make bench-peers` from `bench/peers/results.json`; edit neither. What Ebbtide
-is held to, beside plain Spark, is on the page on [benchmarks](benchmarks.md).
+HEADING = """## Ebbtide beside other engines
 
 Every engine works on the same bytes, made from a seed, in a process of its own. **Start** is that process until it
 is ready (interpreter, imports, session). **Cold** is the first command in it. **Warm** is the median of the runs
@@ -35,25 +29,19 @@ SETTINGS = (
 )
 
 
-def write(results: dict[str, Any], docs: Path) -> None:
-    (docs / PLOTS).mkdir(parents=True, exist_ok=True)
-    (docs / PAGE).write_text(markdown(results), encoding="utf-8")
-    for name, text in plots(results).items():
-        (docs / PLOTS / name).write_text(text, encoding="utf-8")
-
-
 def plots(results: dict[str, Any]) -> dict[str, str]:
     """The files of the plots, by name."""
     return {f"peers-{name}.svg": svg(result["title"], _cases(result)) for name, result in _ordered(results)}
 
 
-def markdown(results: dict[str, Any]) -> str:
+def markdown(results: dict[str, Any], *, plots_at: str) -> str:
+    """This part of the page, from the results alone; `plots_at` is where the plots are."""
     # Of what was not measured nothing is said, least of all that nobody is quicker.
     sections = [HEADING, *([_engines(results), _slower(results)] if results else [])]
-    sections += [_section(name, result) for name, result in _ordered(results)]
+    sections += [_section(name, result, plots_at) for name, result in _ordered(results)]
     left_out = [name for name in workloads.NAMES if name not in results]
     if left_out:
-        sections.append(f"## Not measured\n\nThese workloads have no result yet: {', '.join(left_out)}.\n")
+        sections.append(f"### Not measured\n\nThese workloads have no result yet: {', '.join(left_out)}.\n")
     return "\n".join(sections)
 
 
@@ -74,7 +62,7 @@ def _engines(results: dict[str, Any]) -> str:
     for _, result in _ordered(results):
         versions |= result["engines"]
         missing |= result["missing"]
-    lines = ["## The engines", ""]
+    lines = ["### The engines", ""]
     for engine in ALL:
         if engine.name in versions:
             told = ", ".join(f"{package} {found}" for package, found in versions[engine.name].items())
@@ -89,7 +77,7 @@ def _engines(results: dict[str, Any]) -> str:
 
 def _slower(results: dict[str, Any]) -> str:
     lines = [
-        "## Where Ebbtide is slower",
+        "### Where Ebbtide is slower",
         "",
         "Every line of the tables in which another engine's median is lower:",
         "",
@@ -116,7 +104,7 @@ def _quicker(case: Case) -> str:
 # --- one workload -----------------------------------------------------------------------------------------------------
 
 
-def _section(name: str, result: dict[str, Any]) -> str:
+def _section(name: str, result: dict[str, Any], plots_at: str) -> str:
     cases = _cases(result)
     run = result["run"]
     place = f"{run['cpu']}, {run['cores']} cores, {run['memory_gib']} GiB, {run['system']}, Python {run['python']}"
@@ -127,8 +115,8 @@ def _section(name: str, result: dict[str, Any]) -> str:
         for each in case.measurements
         if each.trouble
     ]
-    plot = f"![{result['title']}]({PLOTS}/peers-{name}.svg)"
-    parts = [f"## {result['title']}", result["about"], plot, "\n".join(_table(cases))]
+    plot = f"![{result['title']}]({plots_at}/peers-{name}.svg)"
+    parts = [f"### {result['title']}", result["about"], plot, "\n".join(_table(cases))]
     if troubles:
         parts.append("What did not work:\n\n" + "\n".join(troubles))
     return "\n\n".join([*parts, made]) + "\n"

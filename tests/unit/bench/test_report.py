@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import report, workloads
+from bench import page, report, workloads
 from bench.measure import Comparison, Contender, Sample, compare
+from bench.peers import page as peers
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,18 +64,32 @@ def test_page_is_made_from_the_json_alone(tmp_path):
 
     comparison = compare("small", [ticking("a", [1.0]), ticking("b", [3.0])], repetitions=1, warmups=0, bar=2.0)
     run = report.environment("python -m bench things")
-    report.write_results(tmp_path / "r.json", {"things": report.workload_result(Workload, [comparison], run)})
-    page = report.markdown(report.read_results(tmp_path / "r.json"))
-    assert "## Doing things\n\nHow things are done.\n" in page
-    assert "| small | a 1.000 s | b 3.000 s | 3.00  | 3.00 to 3.00 | 2.0 | NO    | 3 MiB / 3 MiB |" in page
-    assert "`python -m bench things` (workload `things`)" in page
-    assert run["packages"]["pyspark"] in page
-    assert Comparison(**json.loads((tmp_path / "r.json").read_text())["things"]["comparisons"][0]) == comparison
+    page.keep(tmp_path / "r.json", "alone", {"things": report.workload_result(Workload, [comparison], run)})
+    text = page.publish(tmp_path / "r.json", tmp_path).read_text(encoding="utf-8")
+    assert "### Doing things\n\nHow things are done.\n" in text
+    assert "| small | a 1.000 s | b 3.000 s | 3.00  | 3.00 to 3.00 | 2.0 | NO    | 3 MiB / 3 MiB |" in text
+    assert "`python -m bench things` (workload `things`)" in text
+    assert run["packages"]["pyspark"] in text
+    assert (
+        Comparison(**json.loads((tmp_path / "r.json").read_text())["alone"]["things"]["comparisons"][0]) == comparison
+    )
+
+
+def test_one_part_leaves_the_results_of_the_other_as_they_are(tmp_path):
+    page.keep(tmp_path / "r.json", "alone", {"things": 1})
+    page.keep(tmp_path / "r.json", "peers", {"others": 2})
+    page.keep(tmp_path / "r.json", "alone", {"things": 3})
+    assert page.kept(tmp_path / "r.json") == {"alone": {"things": 3}, "peers": {"others": 2}}
 
 
 def test_committed_page_is_what_the_committed_results_say():
-    results = report.read_results(ROOT / "bench" / "results.json")
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == report.markdown(results)
+    committed = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert committed == page.markdown(page.kept(ROOT / "bench" / "results.json"))
+
+
+def test_committed_plots_are_what_the_committed_results_say():
+    found = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / page.PLOTS).glob("peers-*.svg")}
+    assert found == peers.plots(page.kept(ROOT / "bench" / "results.json")["peers"])
 
 
 def test_every_workload_says_what_it_measures():
