@@ -55,6 +55,7 @@ __all__ = [
     "failure",
     "failure_message",
     "file_metadata",
+    "with_file_metadata",
     "file_path_of",
     "frame_from_arrow",
     "few_shuffle_partitions",
@@ -76,6 +77,9 @@ __all__ = [
     "spark_errors",
     "strict_reader",
 ]
+
+# The hidden column of every file scan.
+FILE_METADATA = "_metadata"
 
 # Spark's Parquet reader fills a column of this name with the physical row index when the requested schema has it. It is
 # the column behind `_metadata.row_index`, without the struct that Spark otherwise builds for every row (a third of the
@@ -150,9 +154,12 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def column(name: str) -> Column:
-    """The top-level column of exactly this name, whatever characters it has."""
-    return F.col(quoted(name))
+def column(name: str, alias: str | None = None) -> Column:
+    """The top-level column of exactly this name, whatever characters it has; `alias` is the name it gets.
+
+    As text: on classic Spark `F.col`, and every method of a Column, asks the JVM a dozen times, `F.expr` three times.
+    """
+    return F.expr(quoted(name) if alias is None else f"{quoted(name)} AS {quoted(alias)}")
 
 
 def name_not_in(taken: Iterable[str], wanted: str) -> str:
@@ -233,12 +240,21 @@ def fills_reader_row_index(spark: SparkSession) -> bool:
     return _FILLS_READER_ROW_INDEX.match(spark.version) is not None
 
 
-def file_metadata(raw: DataFrame, field: str) -> Column:
-    """A field of the reader's hidden `_metadata` column, also where the user has a column of that name.
+def file_metadata(field: str) -> str:
+    """A field of the reader's hidden column, as SQL text for a frame that has no column `_metadata` of its own.
 
-    It must be selected straight from the fresh scan: a second projection in between makes Spark carry the whole struct.
+    It must be used straight on the fresh scan: a second projection in between makes Spark carry the whole struct.
     """
-    return raw.metadataColumn("_metadata").getField(field)
+    return f"{FILE_METADATA}.{field}"
+
+
+def with_file_metadata(raw: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """The fresh scan with fields of the reader's hidden column as columns of these names.
+
+    For a frame with a column `_metadata` of its own, which text would mean instead. Slower: see `file_metadata`.
+    """
+    hidden = raw.metadataColumn(FILE_METADATA)
+    return raw.withColumns({name: hidden.getField(field) for field, name in names.items()})
 
 
 @contextmanager

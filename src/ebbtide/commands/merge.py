@@ -19,7 +19,7 @@ from ebbtide import spark_border as border
 from ebbtide.commands.committing import begun, discarding, has_landed, row_tracking_tags, set_transaction
 from ebbtide.commands.counters import elapsed_ms
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge, bind_merge
-from ebbtide.commands.merge_pruning import candidates, key_ranges, pinned_source
+from ebbtide.commands.merge_pruning import Scopes, candidates, key_ranges, pinned_source
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.commands.merge_results import MergeMetrics, MergeResult
 from ebbtide.commands.merge_source import Source, open_source
@@ -83,11 +83,12 @@ class MergeCommand:
         snapshot = transaction.snapshot
         self.on_phase("Reading the source")
         started = time.monotonic()
-        ranges = key_ranges(self.spark, snapshot, merge, source)
+        scopes = Scopes.of(self.spark, snapshot, merge, source)
+        ranges = key_ranges(merge, scopes)
         pinned, key_conditions = pinned_source(self.spark, source, ranges)
         self.metrics = MergeMetrics(materialize_source_time_ms=elapsed_ms(started))
         self.on_phase("Looking for matching rows")
-        chosen = candidates(self.spark, snapshot, merge, source, key_conditions)
+        chosen = candidates(merge, scopes, key_conditions)
         files = chosen.files(self.spark, snapshot)
         if chosen.reads_everything:
             transaction.record_read_whole_table()

@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from ebbtide.commands.merge_source import PLACE_BITS, Source
 from ebbtide.deletion_vectors import RowIndexSet
@@ -58,6 +57,6 @@ class Partners:
         lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
         if lookup is None:
             return None
-        number = F.col(source.row_id)
-        part, place = F.shiftright(number, PLACE_BITS), number.bitwiseAND(F.lit((1 << PLACE_BITS) - 1))
+        part = f"shiftright({source.row_id}, {PLACE_BITS})"
+        place = f"({source.row_id} & {(1 << PLACE_BITS) - 1}L)"
         return source.frame.where(~lookup.is_marked(spark, part, place))

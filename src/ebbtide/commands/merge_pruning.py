@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -32,7 +32,7 @@ from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.scan.conditions import empty_frame, prune_snapshot
 from ebbtide.transaction import ReadPredicate
 
-__all__ = ["Candidates", "KeyRange", "candidates", "key_ranges", "pinned_source"]
+__all__ = ["Candidates", "KeyRange", "Scopes", "candidates", "key_ranges", "pinned_source"]
 
 _NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -88,29 +88,36 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scopes:
-    """The two sides, asked by the analyser whether a text speaks of them."""
+class Scopes:
+    """The two sides. The analyser says whether a text speaks of them, and is asked once: a no is a costly exception."""
 
     target: DataFrame
     source: DataFrame
+    # Texts that are known to speak of both, and the answers that were given.
+    of_both: set[str] = field(default_factory=set)
+    _answers: dict[tuple[str, str], T.DataType | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> _Scopes:
+    def of(cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> Scopes:
         return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows)
 
     def of_target(self, text: str) -> T.DataType | None:
         """The type of an expression that resolves against the target and not against the source."""
-        return None if _type_in(self.source, text) is not None else _type_in(self.target, text)
+        return None if text in self.of_both or self._type("source", text) else self._type("target", text)
 
     def of_source(self, text: str) -> T.DataType | None:
-        return None if _type_in(self.target, text) is not None else _type_in(self.source, text)
+        return None if text in self.of_both or self._type("target", text) else self._type("source", text)
+
+    def _type(self, side: Literal["target", "source"], text: str) -> T.DataType | None:
+        if (side, text) not in self._answers:
+            self._answers[side, text] = _type_in(self.target if side == "target" else self.source, text)
+        return self._answers[side, text]
 
 
-def key_ranges(spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> list[KeyRange]:
+def key_ranges(merge: BoundMerge, scopes: Scopes) -> list[KeyRange]:
     """The equalities of ON between a column of the target and the source."""
     if merge.text is None or merge.by_source:
         return []
-    scopes = _Scopes.of(spark, snapshot, merge, source)
     found = []
     for part in split_conjuncts(merge.text):
         sides = _equal_sides(part)
@@ -119,6 +126,7 @@ def key_ranges(spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, sourc
             given = None if wanted is None else scopes.of_source(other)
             if wanted is not None and wanted == given and _has_plain_order(wanted):
                 found.append(KeyRange(one, F.expr(other), wanted))
+                scopes.of_both.add(part)
                 break
     return found
 
@@ -134,12 +142,9 @@ def pinned_source(spark: SparkSession, source: Source, ranges: Sequence[KeyRange
     return pinned, [text for text in said if text is not None]
 
 
-def candidates(
-    spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source, key_conditions: Sequence[str]
-) -> Candidates:
+def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str]) -> Candidates:
     if merge.by_source:
         return Candidates(None, None, merge.alias, reads_everything=True)
-    scopes = _Scopes.of(spark, snapshot, merge, source)
     own = _target_parts(merge.text, scopes)
     if not merge.not_matched:
         by_clause = [_target_parts(clause.text, scopes) for clause in merge.matched]
@@ -153,7 +158,7 @@ def candidates(
     )
 
 
-def _target_parts(text: str | None, scopes: _Scopes) -> list[str]:
+def _target_parts(text: str | None, scopes: Scopes) -> list[str]:
     if text is None:
         return []
     return [part for part in split_conjuncts(text) if isinstance(scopes.of_target(part), T.BooleanType)]

@@ -33,9 +33,10 @@ PLACE_BITS: Final = 33
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`rows` has the user's columns under the user's names and `row_id`."""
+    """`rows` has the user's columns under the user's names and `row_id`; `frame` a second name for each, `copy_of`."""
 
     rows: DataFrame
+    frame: DataFrame
     row_id: str
     fields: Mapping[str, T.StructField]
     ambiguous: frozenset[str]
@@ -45,19 +46,13 @@ class Source:
     is_small: bool = False
 
     @property
-    def frame(self) -> DataFrame:
-        """The rows, with a second name for each column (`copy_of`)."""
-        copies = [border.column(field.name).alias(self._copy(name)) for name, field in self.fields.items()]
-        return self.rows.select("*", *copies)
-
-    @property
     def side(self) -> DataFrame:
         """The frame as one side of a join."""
         return F.broadcast(self.frame) if self.is_small else self.frame
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
-        return F.col(self._copy(name.lower()))
+        return F.expr(_copy_name(self.row_id, list(self.fields).index(name.lower())))
 
     def get(self, name: str) -> T.StructField | None:
         """The column of that name, whatever its case; None when there is none."""
@@ -71,7 +66,7 @@ class Source:
         """The same source, computed, and the aggregates over its rows."""
         asked = {
             **aggregates,
-            "num_rows": F.count(F.lit(1)),
+            "num_rows": F.expr("count(1)"),
             "num_bytes": self._estimated_bytes(),
             "last_row": F.max(self.row_id),
         }
@@ -81,6 +76,7 @@ class Source:
         source = replace(
             self,
             rows=rows,
+            frame=_with_copies(rows, self.row_id, self.fields),
             num_rows=answers["num_rows"],
             parts=0 if last_row is None else (last_row >> PLACE_BITS) + 1,
             is_small=is_small(answers["num_bytes"]),
@@ -89,18 +85,15 @@ class Source:
 
     def _estimated_bytes(self) -> Column:
         """An aggregate: about how many bytes the rows have, null where that is unknown."""
-        total = F.count(F.lit(1)) * 64
+        parts = ["count(1) * 64"]
         for field in self.fields.values():
             if isinstance(field.dataType, T.StringType | T.BinaryType):
-                total = total + F.coalesce(F.sum(F.octet_length(border.column(field.name))), F.lit(0))
+                parts.append(f"coalesce(sum(octet_length({border.quoted(field.name)})), 0)")
             elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
-                total = total + F.count(F.lit(1)) * 16
+                parts.append("count(1) * 16")
             else:
-                return F.max(F.lit(None).cast("long"))
-        return total
-
-    def _copy(self, lowered: str) -> str:
-        return f"{self.row_id}_{list(self.fields).index(lowered)}"
+                return F.expr("max(CAST(NULL AS LONG))")
+        return F.expr(" + ".join(parts))
 
 
 def open_source(request: MergeRequest) -> Source:
@@ -110,12 +103,24 @@ def open_source(request: MergeRequest) -> Source:
         fields = named.schema.fields
     times = Counter(field.name.lower() for field in fields)
     row_id = border.name_not_in([field.name for field in fields], "__ebbtide_source_row")
+    rows = named.selectExpr("*", f"monotonically_increasing_id() AS {row_id}")
+    unambiguous = {field.name.lower(): field for field in fields if times[field.name.lower()] == 1}
     return Source(
-        rows=named.select("*", F.monotonically_increasing_id().alias(row_id)),
+        rows=rows,
+        frame=_with_copies(rows, row_id, unambiguous),
         row_id=row_id,
-        fields={field.name.lower(): field for field in fields if times[field.name.lower()] == 1},
+        fields=unambiguous,
         ambiguous=frozenset(name for name, count in times.items() if count > 1),
     )
+
+
+def _with_copies(rows: DataFrame, row_id: str, fields: Mapping[str, T.StructField]) -> DataFrame:
+    copies = [border.column(field.name, _copy_name(row_id, place)) for place, field in enumerate(fields.values())]
+    return rows.select("*", *copies)
+
+
+def _copy_name(row_id: str, place: int) -> str:
+    return f"{row_id}_{place}"
 
 
 def is_small(num_bytes: int | None) -> bool:

@@ -150,13 +150,13 @@ class MergeWriter:
     def _new_rows(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
         """The target's rows in `scope` with the values of the clause that each falls to."""
         updates = {number: clause for number, clause in enumerate(clauses) if clause.kind == "update"}
-        decided = scope.select("*", chosen.alias(_CLAUSE)).where(_is_one_of(updates))
-        valued = decided.select("*", *(column for n, clause in updates.items() for column in _values(n, clause)))
+        decided = scope.withColumn(_CLAUSE, chosen).where(_is_one_of(updates))
+        valued = decided.withColumns(_values(updates))
         old = {field.name: self._old_value(field) for field in self.merge.schema.fields}
         columns = [
             self._new_value(field, old[field.name], updates).alias(field.name) for field in self.merge.schema.fields
         ]
-        kept = [F.col(_CLAUSE)]
+        kept = [F.expr(_CLAUSE)]
         if self.ids:
             kept += [self._target_column(name).alias(name) for name in self.ids.names]
         if self.told:
@@ -172,7 +172,8 @@ class MergeWriter:
         for number, clause in updates.items():
             given = _stored_values(number, clause, field, self.merge.policy)
             if given:
-                value = F.when(F.col(_CLAUSE) == number, assigned_column(field, old, given)).otherwise(value)
+                new = assigned_column(field, old, given)
+                value = new if len(updates) == 1 else F.when(_is_of(number), new).otherwise(value)
         return value
 
     def _with_generated(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
@@ -195,7 +196,7 @@ class MergeWriter:
 
     def _inserted(self, without_partner: DataFrame) -> DataFrame:
         clauses = self.merge.not_matched
-        decided = without_partner.select("*", chosen_clause(clauses).alias(_CLAUSE))
+        decided = without_partner.withColumn(_CLAUSE, chosen_clause(clauses))
         rows = [self._new_row(decided, number, clause) for number, clause in enumerate(clauses)]
         return reduce(DataFrame.unionAll, rows)
 
@@ -215,7 +216,7 @@ class MergeWriter:
         return source.frame.join(side, F.col(source.row_id) == F.col(partner), "left_anti")
 
     def _new_row(self, scope: DataFrame, number: int, clause: BoundClause) -> DataFrame:
-        valued = scope.where(F.col(_CLAUSE) == number).select("*", *_values(number, clause))
+        valued = scope.where(_is_of(number)).withColumns(_values({number: clause}))
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
         values = [_stored_values(number, clause, field, self.merge.policy)[()].alias(field.name) for field in fields]
         extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
@@ -247,16 +248,24 @@ class MergeWriter:
         return stored(self._target_column(field.name), spark_type(present.type), field)
 
     def _target_column(self, name: str) -> Column:
-        return F.col(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
+        return F.expr(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(number: int, clause: BoundClause) -> Iterator[Column]:
-    """The clause's values, computed for its own rows only."""
-    for place, assignment in enumerate(clause.assignments):
-        yield F.when(F.col(_CLAUSE) == number, assignment.value).alias(_value_name(number, place))
+def _values(clauses: Mapping[int, BoundClause]) -> dict[str, Column]:
+    """The values of clauses, computed for their own rows only. The rows at hand are of no other clauses."""
+    found = {}
+    for number, clause in clauses.items():
+        for place, assignment in enumerate(clause.assignments):
+            value = assignment.value if len(clauses) == 1 else F.when(_is_of(number), assignment.value)
+            found[_value_name(number, place)] = value
+    return found
+
+
+def _is_of(number: int) -> Column:
+    return F.expr(f"{_CLAUSE} = {number}")
 
 
 def _value_name(number: int, place: int) -> str:
@@ -269,7 +278,7 @@ def _stored_values(number: int, clause: BoundClause, field: StructField, policy:
     for place, assignment in enumerate(clause.assignments):
         first, *inner = assignment.target.path
         if first == field.name:
-            found[tuple(inner)] = _stored(F.col(_value_name(number, place)), assignment, policy)
+            found[tuple(inner)] = _stored(F.expr(_value_name(number, place)), assignment, policy)
     return found
 
 

@@ -214,10 +214,9 @@ class _ChangeScan:
             word=self.word_name,
             label=self.label_name,
         )
-        row = F.col(scan.row_column)
-        keyed = scan.frame.withColumn(self.key_name, blocks.key(F.col(scan.file_column), row))
+        keyed = scan.frame.withColumn(self.key_name, blocks.key(scan.file_column, scan.row_column))
         matched = keyed.join(self.broadcast(blocks.table), F.col(self.key_name) == F.col(self.marks_key_name))
-        changed = matched.where(blocks.is_marked(F.col(self.word_name), row))
+        changed = matched.where(blocks.is_marked(self.word_name, scan.row_column))
         table = self.label_table([change.label for change in changes])
         table = table.append_column(self.file_name, _longs(range(len(changes))))
         return self.selected(changed.join(self.broadcast(table), F.col(self.label_name) == F.col(self.file_name)))

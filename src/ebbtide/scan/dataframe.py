@@ -114,7 +114,10 @@ class _Scan:
         self.values_key_name = border.name_not_in(taken, "__ebbtide_file_of_values")
         border.ensure_no_reserved_column(self.columns.read_schema.names)
         self.row_index_is_free = border.READER_ROW_INDEX not in {name.lower() for name in taken}
-        self.uses_reader_row_index = self.row_index_is_free and border.fills_reader_row_index(spark)
+        self.hides_metadata = border.FILE_METADATA in {name.lower() for name in taken}
+        self.uses_reader_row_index = (
+            self.row_index_is_free and border.fills_reader_row_index(spark) and not self.hides_metadata
+        )
         if self.columns.reads_by_id:
             border.read_by_field_id(spark)
 
@@ -145,15 +148,14 @@ class _Scan:
         # The marks always use a field; positions may be dropped later, and then nothing narrows the struct.
         by_reader = has_marks and self.uses_reader_row_index
         frame = raw = self._open(files, by_reader=by_reader, from_directories=from_directories)
-        helpers: dict[str, Column] = {}
-        if needs_row_index:
-            own = F.col(border.READER_ROW_INDEX)
-            helpers[self.row_name] = own if by_reader else border.file_metadata(raw, "row_index")
-        numbers = self._numbers(raw, files) if needs_file or has_marks else None
+        raw, hidden = self._with_metadata(raw)
+        row = border.READER_ROW_INDEX if by_reader else hidden["row_index"]
+        numbers = self._numbers(raw, files, hidden) if needs_file or has_marks else None
+        helpers = {self.row_name: F.expr(row)} if needs_row_index else {}
         if numbers and needs_file:
-            helpers[self.file_name] = numbers.expression
+            helpers[self.file_name] = F.expr(numbers.text)
         if numbers and has_marks:
-            frame = self._by_marks(raw, helpers, files, numbers)
+            frame = self._by_marks(raw, helpers, files, numbers, row)
         elif helpers:
             frame = raw.withColumns(helpers)
         if numbers and joins_values:
@@ -163,7 +165,7 @@ class _Scan:
         if numbers and self.row_ids:
             first = self.row_ids.file_table(files)
             frame = self._with_values(frame, first, T.StructType(self.row_ids.fields()), numbers)
-        places = [F.col(self.file_name), F.col(self.row_name)] if self.with_positions else []
+        places = [self.file_name, self.row_name] if self.with_positions else []
         ids = self.row_ids.selected(self.row_name) if self.row_ids else []
         return frame.select(*self.columns.to_logical(), *places, *ids)
 
@@ -187,26 +189,36 @@ class _Scan:
             assert frame.columns is not None
             return frame
 
-    def _numbers(self, raw: DataFrame, files: Sequence[ScanFile]) -> FileNumbers:
-        numbers = (sizes_as_numbers if self.by_size else hashes_as_numbers)(raw, files)
+    def _with_metadata(self, raw: DataFrame) -> tuple[DataFrame, dict[str, str]]:
+        """The scan, and fields of the reader's hidden column as SQL over it."""
+        fields = ("row_index", "file_size", "file_path")
+        if not self.hides_metadata:
+            return raw, {field: border.file_metadata(field) for field in fields}
+        names = {field: f"{self.file_name}_{field}" for field in fields}
+        return border.with_file_metadata(raw, names), names
+
+    def _numbers(self, raw: DataFrame, files: Sequence[ScanFile], hidden: Mapping[str, str]) -> FileNumbers:
+        if self.by_size:
+            numbers = sizes_as_numbers(files, hidden["file_size"])
+        else:
+            numbers = hashes_as_numbers(raw, files, hidden["file_path"])
         self.file_of_number.update(zip(numbers.values, files, strict=True))
         return numbers
 
     def _by_marks(
-        self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], numbers: FileNumbers
+        self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], numbers: FileNumbers, row: str
     ) -> DataFrame:
         marks = [file.marks for file in files if file.marks is not None]
         keeps_marked = files[0].keeps_marked
-        row = helpers[self.row_name]
         if lookup := mark_lookup(marks, numbers.values):
             # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
-            marked = lookup.is_marked(self.spark, numbers.expression, row)
+            marked = lookup.is_marked(self.spark, numbers.text, row)
             return raw.where(marked if keeps_marked else ~marked).withColumns(helpers)
         blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
-        keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.expression, row)})
+        keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
         side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))
         match = F.col(self.key_name) == F.col(self.marks_key_name)
-        marked = blocks.is_marked(F.col(self.word_name), F.col(self.row_name))
+        marked = blocks.is_marked(self.word_name, self.row_name)
         if keeps_marked:
             return keyed.join(side, match).where(marked)
         return keyed.join(side, match, "left").where(~marked)

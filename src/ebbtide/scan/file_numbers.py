@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import xxhash
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from ebbtide import spark_border as border
 from ebbtide.errors import InternalError
@@ -26,28 +25,32 @@ _SPARK_SEED = 42
 
 @dataclass(frozen=True, slots=True)
 class FileNumbers:
-    """The number of each file, and the same number as an expression over the fresh scan of these files."""
+    """The number of each file, and the same number as SQL over the fresh scan of these files."""
 
     values: tuple[int, ...]
-    expression: Column
+    text: str
 
 
 def sizes_tell_files(files: Sequence[ScanFile]) -> bool:
     return all(file.size_is_checked for file in files) and len({file.add.size for file in files}) == len(files)
 
 
-def sizes_as_numbers(raw: DataFrame, files: Sequence[ScanFile]) -> FileNumbers:
-    return FileNumbers(tuple(file.add.size for file in files), border.file_metadata(raw, "file_size"))
+def sizes_as_numbers(files: Sequence[ScanFile], file_size: str) -> FileNumbers:
+    """`file_size` is SQL for the size of the file that a row is in."""
+    return FileNumbers(tuple(file.add.size for file in files), file_size)
 
 
-def hashes_as_numbers(raw: DataFrame, files: Sequence[ScanFile]) -> FileNumbers:
-    """Hashes of the files' names as the rows of this scan will carry them; every file must be found again."""
+def hashes_as_numbers(raw: DataFrame, files: Sequence[ScanFile], file_path: str) -> FileNumbers:
+    """Hashes of the files' names as the rows of this scan will carry them; every file must be found again.
+
+    `file_path` is SQL for the name of the file that a row is in.
+    """
     with border.spark_errors("listing the data files"):
         reader_names = {border.file_path_of(name): name for name in border.input_files(raw)}
     values = _hashes(reader_names, files)
     if len(reader_names) != len(files) or len(set(values)) != len(files):
         raise InternalError("Spark lists other data files than it was asked to read, or two names hash alike.")
-    return FileNumbers(values, F.xxhash64(border.file_metadata(raw, "file_path")))
+    return FileNumbers(values, f"xxhash64({file_path})")
 
 
 def path_hash(reader_name: str) -> int:

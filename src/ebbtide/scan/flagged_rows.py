@@ -46,9 +46,8 @@ def scan_flagged(
     numbers = list(scan.files)
     sets = [rows_of[scan.files[number].spark_path] for number in numbers]
     flag = border.name_not_in(scan.frame.columns, "__ebbtide_chosen")
-    file, row = border.column(scan.file_column), border.column(scan.row_column)
     if lookup := mark_lookup(sets, numbers):
-        flagged = scan.frame.withColumn(flag, lookup.is_marked(spark, file, row))
+        flagged = scan.frame.withColumn(flag, lookup.is_marked(spark, scan.file_column, scan.row_column))
     else:
         flagged = _joined(spark, scan, sets, numbers, flag)
     return FlaggedScan(flagged.drop(scan.file_column, scan.row_column), flag)
@@ -62,8 +61,7 @@ def _joined(
         for name in ("__ebbtide_block", "__ebbtide_block_of_chosen", "__ebbtide_word")
     )
     blocks = block_table(sets, numbers, key=key_of_set, word=word)
-    file, row = border.column(scan.file_column), border.column(scan.row_column)
     side = F.broadcast(border.frame_from_arrow(spark, blocks.table, blocks.spark_schema))
-    keyed = scan.frame.withColumn(key, blocks.key(file, row))
+    keyed = scan.frame.withColumn(key, blocks.key(scan.file_column, scan.row_column))
     joined = keyed.join(side, F.col(key) == F.col(key_of_set), "left")
-    return joined.withColumn(flag, blocks.is_marked(F.col(word), row)).drop(key, key_of_set, word)
+    return joined.withColumn(flag, blocks.is_marked(word, scan.row_column)).drop(key, key_of_set, word)

@@ -43,13 +43,13 @@ class BlockTable:
     def spark_schema(self) -> T.StructType:
         return T.StructType([T.StructField(name, T.LongType()) for name in self.table.schema.names])
 
-    def key(self, file_number: Column, row_index: Column) -> Column:
-        moved = F.shiftleft(file_number, self.prefix_shift) if self.prefix_shift else file_number
-        return moved.bitwiseAND(F.lit(~_BLOCK_MASK)).bitwiseOR(F.shiftright(row_index, 6))
+    def key(self, file_number: str, row_index: str) -> Column:
+        """The block that a row is in. All arguments are SQL for a long."""
+        return F.expr(f"shiftleft({file_number}, {self.prefix_shift}) & {~_BLOCK_MASK}L | shiftright({row_index}, 6)")
 
-    def is_marked(self, word: Column, row_index: Column) -> Column:
+    def is_marked(self, word: str, row_index: str) -> Column:
         """True for a marked row; a row without a block (a null word) is not marked."""
-        return word.isNotNull() & (F.getbit(word, row_index.bitwiseAND(F.lit(63)).cast("int")) == 1)
+        return F.expr(f"{word} IS NOT NULL AND getbit({word}, CAST({row_index} & 63 AS INT)) = 1")
 
 
 def block_table(

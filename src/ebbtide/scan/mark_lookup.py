@@ -45,18 +45,17 @@ class MarkLookup:
     slot_bits: int
     block_bits: int
 
-    def is_marked(self, spark: SparkSession, file_number: Column, row_index: Column) -> Column:
-        """True for a marked row, false for any other; never null."""
-        slot = F.shiftright(file_number, self.shift).bitwiseAND(F.lit((1 << self.slot_bits) - 1))
-        last = F.lit((1 << self.block_bits) - 1)
-        block = F.least(F.shiftright(row_index, 16), last)
-        place = F.shiftleft(slot, self.block_bits).bitwiseOR(block).cast("int")
+    def is_marked(self, spark: SparkSession, file_number: str, row_index: str) -> Column:
+        """True for a marked row, false for any other; never null. Both arguments are SQL for a long."""
+        slot = f"shiftright({file_number}, {self.shift}) & {(1 << self.slot_bits) - 1}L"
+        block = f"least(shiftright({row_index}, 16), {(1 << self.block_bits) - 1}L)"
+        place = F.expr(f"CAST(shiftleft({slot}, {self.block_bits}) | {block} AS INT)")
         offset = F.get(_constant(spark, self.offsets, T.IntegerType()), place)
-        inside = F.shiftright(row_index, 6).bitwiseAND(F.lit(_WORDS_PER_BLOCK - 1)).cast("int")
+        inside = F.expr(f"CAST(shiftright({row_index}, 6) & {_WORDS_PER_BLOCK - 1} AS INT)")
         word = F.get(_constant(spark, self.words, T.LongType()), offset.bitwiseOR(inside))
-        bit = F.getbit(word, row_index.bitwiseAND(F.lit(63)).cast("int"))
+        bit = F.getbit(word, F.expr(f"CAST({row_index} & 63 AS INT)"))
         # Outermost, so that no filter "the row index is not null" is inferred and pushed into Parquet.
-        return F.coalesce(bit, F.raise_error(F.lit(_CHANGED_FILE)).cast("tinyint")) == 1
+        return F.coalesce(bit, F.expr(f"CAST(raise_error('{_CHANGED_FILE}') AS TINYINT)")) == 1
 
 
 def mark_lookup(

@@ -94,13 +94,13 @@ def _check_types(frame: DataFrame, fields: list[StructField]) -> None:
 
 
 def _physical_column(logical: StructField, physical: StructField) -> Column:
-    value = border.column(logical.name)
-    if isinstance(logical.type, (StructType, ArrayType, MapType)) and PARQUET_FIELD_ID in physical.metadata:
-        # A cast between structs goes by position, so it renames nested fields and gives them their ids.
-        value = value.cast(spark_type(physical.type))
     identifier = physical.metadata.get(PARQUET_FIELD_ID)
     if identifier is None:
-        return value.alias(physical.name)
+        return border.column(logical.name, physical.name)
+    value = border.column(logical.name)
+    if isinstance(logical.type, (StructType, ArrayType, MapType)):
+        # A cast between structs goes by position, so it renames nested fields and gives them their ids.
+        value = value.cast(spark_type(physical.type))
     return value.alias(physical.name, metadata={PARQUET_FIELD_ID: identifier})
 
 

@@ -133,7 +133,7 @@ def _filled(frame: DataFrame, target: WriteTarget, names: Mapping[str, str], mis
     columns = []
     for field in target.schema.fields:
         if field.name not in missing:
-            columns.append(border.column(names[field.name.lower()]).alias(field.name))
+            columns.append(border.column(names[field.name.lower()], field.name))
         elif field.name in defaults:
             columns.append(defaults[field.name].alias(field.name))
         else:

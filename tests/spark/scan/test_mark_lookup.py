@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
 
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_lookup import mark_lookup
@@ -16,7 +15,7 @@ FILE = 77
 
 def marked(spark, lookup, rows, number=FILE):
     """The ids of `rows`, a frame of row indexes of one file, that the lookup calls marked."""
-    is_marked = lookup.is_marked(spark, F.lit(number).cast("bigint"), F.col("id"))
+    is_marked = lookup.is_marked(spark, f"{number}L", "id")
     return [row.id for row in rows.where(is_marked).orderBy("id").collect()]
 
 
