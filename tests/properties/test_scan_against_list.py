@@ -81,23 +81,24 @@ def built(path, drawn, *, partitioned):
     partitioned=st.booleans(),
     split_bytes=st.sampled_from([1_000, 2_048, 4_096, 16_384, 1 << 27]),
     vectorized=st.booleans(),
-    joined=st.booleans(),
+    form=st.sampled_from(["list", "arrays", "join"]),
     by_metadata=st.booleans(),
     modulus=st.sampled_from([1, 2, 3, 50]),
 )
 def test_scan_shows_what_filtering_a_list_shows(
-    spark, drawn, partitioned, split_bytes, vectorized, joined, by_metadata, modulus
+    spark, drawn, partitioned, split_bytes, vectorized, form, by_metadata, modulus
 ):
     session = {
         "spark.sql.files.maxPartitionBytes": str(split_bytes),
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.parquet.enableVectorizedReader": str(vectorized).lower(),
     }
-    lookup = (lambda *arguments: None) if joined else mark_lookup
+    lookup = (lambda *arguments: None) if form == "join" else mark_lookup
     fills = (lambda spark: False) if by_metadata else spark_border.fills_reader_row_index
     with (
         tempfile.TemporaryDirectory() as directory,
         session_settings(spark, session),
+        mock.patch.object(dataframe, "has_few_marks", lambda files: form == "list"),
         mock.patch.object(dataframe, "mark_lookup", lookup),
         mock.patch.object(spark_border, "fills_reader_row_index", fills),
     ):

@@ -97,7 +97,8 @@ def find_matches(
     for chunk in chunks_of(files):
         scan = scan_with_positions(spark, snapshot, chunk)
         few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
-        folded = _folded(_decided(scan, merge, source), merge, few=few, wants_paired=wants_paired)
+        decided = _decided(scan, merge, source, in_one_task=few and source.is_tiny)
+        folded = _folded(decided, merge, few=few, wants_paired=wants_paired)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
         if not allows_many and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
@@ -115,13 +116,14 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
     return chosen
 
 
-def _decided(scan: PositionedScan, merge: BoundMerge, source: Source) -> DataFrame:
+def _decided(scan: PositionedScan, merge: BoundMerge, source: Source, *, in_one_task: bool) -> DataFrame:
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind.
 
     Where rows are inserted there is a second one for each pair: the row of the source, with no file.
     """
     target = scan.frame.alias(merge.alias)
-    joined = target.join(source.side, merge.condition, "left" if merge.by_source else "inner")
+    how = "left" if merge.by_source else "inner"
+    joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task)
     by_match = joined.select(
         F.col(f"{border.quoted(merge.alias)}.*"),
         F.col(source.row_id).alias("__ebbtide_partner"),

@@ -7,7 +7,7 @@ rows of files are, a set of places for each part, and Spark looks them up in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,8 @@ __all__ = ["Partners"]
 
 # The words of a part: 64 rows each.
 _WORD_BITS: Final = PLACE_BITS - 6
+# So few are listed in the condition itself: arrays take longer to make than that.
+_FEW: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,20 @@ class Partners:
         empty = RowIndexSet()
         return Partners({part: self.places.get(part, empty) | other.places.get(part, empty) for part in parts})
 
+    def _count(self) -> int:
+        return sum(len(rows) for rows in self.places.values())
+
+    def _numbers(self) -> Iterator[int]:
+        return (part << PLACE_BITS | place for part, rows in self.places.items() for place in rows)
+
     def others(self, spark: SparkSession, source: Source) -> DataFrame | None:
         """The rows of the source without a partner; None when there are too many to look up."""
         if not self.places:
             return source.frame
+        if self._count() <= _FEW:
+            return source.frame.where(
+                f"{source.row_id} NOT IN ({', '.join(f'{number}L' for number in self._numbers())})"
+            )
         parts = range(source.parts)
         lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
         if lookup is None:

@@ -93,20 +93,37 @@ class Scopes:
 
     target: DataFrame
     source: DataFrame
+    alias: str
     # Texts that are known to speak of both, and the answers that were given.
     of_both: set[str] = field(default_factory=set)
     _answers: dict[tuple[str, str], T.DataType | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> Scopes:
-        return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows)
+        return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows, merge.alias)
 
     def of_target(self, text: str) -> T.DataType | None:
-        """The type of an expression that resolves against the target and not against the source."""
-        return None if text in self.of_both or self._type("source", text) else self._type("target", text)
+        """The type of an expression that speaks of the target and not of the source. It is a part of ON or a clause."""
+        if text in self.of_both or not (self._has_targets_alias(text) or self._type("source", text) is None):
+            return None
+        return self._type("target", text)
 
     def of_source(self, text: str) -> T.DataType | None:
-        return None if text in self.of_both or self._type("target", text) else self._type("source", text)
+        if text in self.of_both or not (self._is_no_column_of_target(text) or self._type("target", text) is None):
+            return None
+        return self._type("source", text)
+
+    def _has_targets_alias(self, text: str) -> bool:
+        """A column `alias.name` that the target has cannot be the source's as well: ON would have been ambiguous."""
+        names = _column_names(text)
+        return len(names) == 2 and names[0] == self.alias and names[1] in self.target.columns
+
+    def _is_no_column_of_target(self, text: str) -> bool:
+        """`a.b` begins with the alias or with a column that has fields, or it is none of the target's."""
+        names = _column_names(text)
+        fields = self.target.schema.fields
+        first = {self.alias, *(field.name for field in fields if not isinstance(field.dataType, T.AtomicType))}
+        return len(names) > 1 and names[0].lower() not in {name.lower() for name in first}
 
     def _type(self, side: Literal["target", "source"], text: str) -> T.DataType | None:
         if (side, text) not in self._answers:
@@ -122,7 +139,7 @@ def key_ranges(merge: BoundMerge, scopes: Scopes) -> list[KeyRange]:
     for part in split_conjuncts(merge.text):
         sides = _equal_sides(part)
         for one, other in (sides, sides[::-1]) if sides else ():
-            wanted = scopes.of_target(one) if _is_column(one) else None
+            wanted = scopes.of_target(one) if _column_names(one) else None
             given = None if wanted is None else scopes.of_source(other)
             if wanted is not None and wanted == given and _has_plain_order(wanted):
                 found.append(KeyRange(one, F.expr(other), wanted))
@@ -200,9 +217,11 @@ def _equal_sides(part: str) -> tuple[str, str] | None:
     return part[: sign.start].strip(), part[sign.end :].strip()
 
 
-def _is_column(text: str) -> bool:
+def _column_names(text: str) -> list[str]:
+    """`a.b` as its names; nothing when the text is anything but a column."""
     tokens: Sequence[Token] = tokenize(text) or ()
-    return bool(tokens) and all(
+    is_column = len(tokens) % 2 == 1 and all(
         token.kind in {"word", "quoted_name"} if place % 2 == 0 else token.text == "."
         for place, token in enumerate(tokens)
     )
+    return [token.value or "" for token in tokens[::2]] if is_column else []

@@ -27,6 +27,7 @@ __all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]
 
 # A source of no more bytes than this is sent to every task instead of shuffling the target to it.
 _BROADCAST_BYTES: Final = 32 << 20
+_TINY_ROWS: Final = 100_000
 # Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
 PLACE_BITS: Final = 33
 
@@ -46,9 +47,16 @@ class Source:
     is_small: bool = False
 
     @property
-    def side(self) -> DataFrame:
-        """The frame as one side of a join."""
-        return F.broadcast(self.frame) if self.is_small else self.frame
+    def is_tiny(self) -> bool:
+        """Whether one task may hold it in memory to join it with what that task reads."""
+        return self.is_small and self.num_rows <= _TINY_ROWS
+
+    def joined_to(self, target: DataFrame, condition: Column, how: str, *, in_one_task: bool = False) -> DataFrame:
+        """The target's rows with the columns of `frame` beside them."""
+        if in_one_task:
+            # Two sides of one partition each need no exchange: a broadcast would be a job of its own.
+            return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
+        return target.join(F.broadcast(self.frame) if self.is_small else self.frame, condition, how)
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""

@@ -115,7 +115,9 @@ class MergeWriter:
         self, changed: Sequence[ChangedFile], candidates: Sequence[ScanFile], partners: Partners | None
     ) -> list[DataFrame]:
         """Updated and inserted rows, in as few files as they need."""
-        frames = [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in self._updated(changed)]
+        scanned = candidates if partners is None else [item.file for item in changed]
+        in_one_task = self.source.is_tiny and total_rows(scanned) + self.source.num_rows <= _ONE_TASK_ROWS
+        frames = [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in self._updated(changed, in_one_task)]
         if self.merge.not_matched:
             without = self._without_partner(candidates, partners)
             inserted = self._inserted(without).withColumn(_IS_INSERTED, F.lit(True))
@@ -123,8 +125,7 @@ class MergeWriter:
         if not frames:
             return []
         rows = self._united(frames)
-        scanned = candidates if partners is None else [item.file for item in changed]
-        if self.source.is_small and total_rows(scanned) + self.source.num_rows <= _ONE_TASK_ROWS:
+        if in_one_task:
             return [rows.coalesce(1)]
         columns = [border.column(field.name) for field in self.target.partition_fields]
         if columns:
@@ -135,13 +136,14 @@ class MergeWriter:
 
     # --- updated ------------------------------------------------------------------------------------------------------
 
-    def _updated(self, changed: Sequence[ChangedFile]) -> Iterator[DataFrame]:
+    def _updated(self, changed: Sequence[ChangedFile], in_one_task: bool) -> Iterator[DataFrame]:
         merge = self.merge
         matched = _only([(item.file, item.matched_updated) for item in changed])
         missing = _only([(item.file, item.missing_updated) for item in changed])
         if matched:
             # The target's rows are all kept, so that one which lost its partner is noticed.
-            joined = self._scanned(matched).join(self.source.side, merge.condition, "left")
+            target = self._scanned(matched)
+            joined = self.source.joined_to(target, merge.condition, "left", in_one_task=in_one_task)
             has_partner = F.col(self.source.row_id).isNotNull()
             yield self._new_rows(joined, merge.matched, F.when(has_partner, chosen_clause(merge.matched)))
         if missing:
@@ -211,7 +213,8 @@ class MergeWriter:
         partner = border.name_not_in([source.row_id], "__ebbtide_partner")
         # Joined this way round the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
-        paired = target.join(source.side, self.merge.condition).select(F.col(source.row_id).alias(partner)).distinct()
+        joined = source.joined_to(target, self.merge.condition, "inner")
+        paired = joined.selectExpr(f"{source.row_id} AS {partner}").distinct()
         side = F.broadcast(paired) if source.is_small else paired
         return source.frame.join(side, F.col(source.row_id) == F.col(partner), "left_anti")
 

@@ -26,6 +26,7 @@ from ebbtide.scan.columns import TableColumns
 from ebbtide.scan.file_numbers import FileNumbers, hashes_as_numbers, sizes_as_numbers, sizes_tell_files
 from ebbtide.scan.files import ScanFile, resolve_files
 from ebbtide.scan.mark_join import block_table
+from ebbtide.scan.mark_list import has_few_marks, is_listed
 from ebbtide.scan.mark_lookup import mark_lookup
 from ebbtide.scan.partitions import directories_tell_values, value_table
 from ebbtide.scan.row_ids import RowIdColumns
@@ -210,9 +211,13 @@ class _Scan:
     ) -> DataFrame:
         marks = [file.marks for file in files if file.marks is not None]
         keeps_marked = files[0].keeps_marked
-        if lookup := mark_lookup(marks, numbers.values):
-            # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
+        marked = None
+        if has_few_marks(files):
+            marked = is_listed(marks, numbers.values, numbers.text, row)
+        elif lookup := mark_lookup(marks, numbers.values):
             marked = lookup.is_marked(self.spark, numbers.text, row)
+        if marked is not None:
+            # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
             return raw.where(marked if keeps_marked else ~marked).withColumns(helpers)
         blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
         keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})

@@ -1,8 +1,9 @@
 """How does Spark drop marked rows by two lookups in arrays, without a join?
 
-The usual form (`scan.mark_join` is the other one). All marks are one array of 64-bit words, in blocks of 65,536 rows as
-roaring has them; a second, small array says where the block of a file and row begins. Both reach Spark as scalar
-subqueries over a local row, so generated code reads them as constants, and nothing is hashed or copied for a row:
+The usual form (`scan.mark_join` is for more marks, `scan.mark_list` for a handful). All marks are one array of 64-bit
+words, in blocks of 65,536 rows as roaring has them; a second, small array says where the block of a file and row
+begins. Both reach Spark as scalar subqueries over a local row, so generated code reads them as constants, and nothing
+is hashed or copied for a row:
 
     slot   = a window of the file's number in which all files differ        (mask and shift, chosen on the driver)
     offset = offsets[slot << block_bits | least(row >> 16, last)]           blocks without marks share one of zeros
@@ -24,7 +25,7 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.deletion_vectors import RowIndexSet
 
-__all__ = ["MarkLookup", "mark_lookup"]
+__all__ = ["CHANGED_FILE", "MarkLookup", "mark_lookup"]
 
 _WORDS_PER_BLOCK = 1024
 # Both arrays travel with every task: 32 MiB of words, 4 MiB of offsets at most.
@@ -32,7 +33,7 @@ _MOST_BLOCKS = 4096
 _MOST_OFFSETS_BITS = 20
 _NO_FILE = -1
 _NO_MARKS = 0
-_CHANGED_FILE = "A data file has another size than it had when its deletion vector was loaded; read the table again."
+CHANGED_FILE = "A data file has another size than it had when its deletion vector was loaded; read the table again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class MarkLookup:
         word = F.get(_constant(spark, self.words, T.LongType()), offset.bitwiseOR(inside))
         bit = F.getbit(word, F.expr(f"CAST({row_index} & 63 AS INT)"))
         # Outermost, so that no filter "the row index is not null" is inferred and pushed into Parquet.
-        return F.coalesce(bit, F.expr(f"CAST(raise_error('{_CHANGED_FILE}') AS TINYINT)")) == 1
+        return F.coalesce(bit, F.expr(f"CAST(raise_error('{CHANGED_FILE}') AS TINYINT)")) == 1
 
 
 def mark_lookup(

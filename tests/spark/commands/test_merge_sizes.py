@@ -14,6 +14,7 @@ import ebbtide
 from ebbtide.commands import merge_partners, merge_source, merge_writing
 from ebbtide.commands.merge_source import is_small
 from ebbtide.errors import RequestError
+from ebbtide.scan import dataframe
 from ebbtide.table import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -33,6 +34,9 @@ def sizes(request, monkeypatch):
         monkeypatch.setattr(merge_source, "is_small", lambda _: False)
     if request.param == "large table":
         monkeypatch.setattr(merge_writing, "_ONE_TASK_ROWS", 0)
+        monkeypatch.setattr(merge_source, "_TINY_ROWS", 0)
+    monkeypatch.setattr(dataframe, "has_few_marks", lambda _: False)
+    monkeypatch.setattr(merge_partners, "_FEW", 0)
     if request.param.startswith("more"):
         monkeypatch.setattr(merge_partners, "mark_lookup", lambda *_: None)
 

@@ -21,11 +21,12 @@ from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_pruning
+from ebbtide.commands import merge_partners, merge_source
 from ebbtide.commands.merge import MergeCommand
 from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
+from ebbtide.scan import dataframe
 from ebbtide.storage import open_store
 
 pytestmark = pytest.mark.spark
@@ -174,7 +175,12 @@ def step(spark, path, target, merge, vectors):
             command.run()
         return target
     before = look(spark, path)
-    with mock.patch.object(merge_pruning, "is_small", lambda _: merge["is_small"]):
+    # What stands in for size decides how the source is joined, and how marks and partners reach Spark.
+    with (
+        mock.patch.object(merge_source, "is_small", lambda _: merge["is_small"]),
+        mock.patch.object(dataframe, "has_few_marks", lambda _: merge["is_small"]),
+        mock.patch.object(merge_partners, "_FEW", 64 if merge["is_small"] else 0),
+    ):
         result = command.run()
     assert_merged(spark, path, before, result)
     rows, counts = expected

@@ -1,12 +1,11 @@
 """Does a scan drop exactly the marked rows, whatever Spark does to the query around it?
 
 Every test here runs with both sources of the physical row index: the column that the Parquet reader fills, and the
-public `_metadata.row_index` that releases without it fall back to.
+public `_metadata.row_index` that releases without it fall back to. And with both forms in which marks usually reach
+Spark, whatever their number: arrays, and a list in the condition.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from tests.support.table_builder import TableBuilder
 import ebbtide
 from ebbtide import spark_border
 from ebbtide.scan import dataframe
-from ebbtide.scan.mark_lookup import mark_lookup
+from ebbtide.scan.file_numbers import FileNumbers
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +34,12 @@ BORDERS = [0, 1, 63, 64, 127, 128, 65_535, 65_536, 65_599, 65_600, 131_071, 131_
 def row_index_source(request, monkeypatch):
     if request.param == "metadata column":
         monkeypatch.setattr(spark_border, "fills_reader_row_index", lambda spark: False)
+    return request.param
+
+
+@pytest.fixture(params=["list", "arrays"], autouse=True)
+def marks_form(request, monkeypatch):
+    monkeypatch.setattr(dataframe, "has_few_marks", lambda files: request.param == "list")
     return request.param
 
 
@@ -202,16 +207,17 @@ def test_files_of_different_sizes_are_told_apart_without_hashing_paths(spark, tm
 
 
 @pytest.fixture
-def marks_are_joined(monkeypatch):
+def marks_are_joined(monkeypatch, marks_form):
     """As if the marks were too many for two arrays."""
+    monkeypatch.setattr(dataframe, "has_few_marks", lambda files: False)
     monkeypatch.setattr(dataframe, "mark_lookup", lambda *arguments: None)
 
 
-def test_marks_are_looked_up_without_a_join(spark, tmp_path):
+def test_marks_are_looked_up_without_a_join(spark, tmp_path, marks_form):
     builder = two_branches(tmp_path / "t")
     text = plan_text(ebbtide.read(spark, str(builder.path)))
     assert "Join" not in text
-    assert "& 1023" in text
+    assert ("& 1023" in text) == (marks_form == "arrays")
     assert len(text) < 20_000, "the marks are not part of the plan's text"
 
 
@@ -234,14 +240,16 @@ def test_broadcast_is_used_even_where_the_session_never_broadcasts(spark, tmp_pa
 
 
 def test_file_that_changed_its_size_fails_the_read_instead_of_showing_marked_rows(spark, tmp_path, monkeypatch):
-    builder = table(tmp_path / "t").file(numbered(100), deleted=[1]).file(numbered(150), deleted=[2]).commit()
+    builder = table(tmp_path / "t")
+    for count in (100, 150, 200):
+        builder.file(numbered(count), deleted=[1])
+    builder.commit()
 
-    def of_other_sizes(marks, numbers):
+    def of_other_sizes(files, file_size):
         """As if the files had other sizes when they were looked at than when Spark reads them."""
-        made = mark_lookup(marks, numbers)
-        return replace(made, offsets=pa.array([-1] * len(made.offsets), pa.int32()))
+        return FileNumbers((0, 1, 2), f"(3L + {file_size} - {file_size})")
 
-    monkeypatch.setattr(dataframe, "mark_lookup", of_other_sizes)
+    monkeypatch.setattr(dataframe, "sizes_as_numbers", of_other_sizes)
     with pytest.raises(PySparkException, match="another size"):
         ebbtide.read(spark, str(builder.path)).collect()
 

@@ -1,0 +1,47 @@
+"""How does Spark drop a handful of marked rows of small files?
+
+By a list in the condition itself. The arrays of `scan.mark_lookup` are quicker for each row, but take longer to make
+than the rows of a small file take to read:
+
+    CASE file WHEN 4711 THEN row IN (1, 5) WHEN 4712 THEN false ELSE raise_error(...) END
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.protocol.statistics import num_records
+from ebbtide.scan.files import ScanFile
+from ebbtide.scan.mark_lookup import CHANGED_FILE
+
+__all__ = ["has_few_marks", "is_listed", "listed"]
+
+_MOST_MARKS = 64
+_MOST_FILES = 16
+_MOST_ROWS = 200_000
+
+
+def has_few_marks(files: Sequence[ScanFile]) -> bool:
+    """Whether a list will do for these files, all of which have marks."""
+    return (
+        len(files) <= _MOST_FILES
+        and sum(len(file.marks or ()) for file in files) <= _MOST_MARKS
+        and sum(num_records(file.add.stats) or file.add.size for file in files) <= _MOST_ROWS
+    )
+
+
+def is_listed(marks: Sequence[RowIndexSet], file_numbers: Sequence[int], file_number: str, row_index: str) -> Column:
+    """True for a marked row, false for any other; never null. The last two arguments are SQL for a long."""
+    cases = [f"WHEN {number}L THEN {listed(row_index, rows)}" for number, rows in zip(file_numbers, marks, strict=True)]
+    # A row of no known file is never guessed at.
+    otherwise = f"CAST(raise_error('{CHANGED_FILE}') AS BOOLEAN)"
+    return F.expr(f"CASE {file_number} {' '.join(cases)} ELSE {otherwise} END")
+
+
+def listed(value: str, members: RowIndexSet) -> str:
+    """SQL that says whether the value is in the set."""
+    return f"{value} IN ({', '.join(f'{member}L' for member in members)})" if members else "false"
