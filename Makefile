@@ -57,7 +57,7 @@ matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself, whose JAR Maven downloads
 	@$(VENV_PY) scripts/reference_jars.py build/reference
 	@$(SPARK) -m pytest -m reference $(if $(ARGS),$(ARGS),tests/interop)
-	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference tests/interop/test_reference_cases.py)
+	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference tests/interop/test_reference_cases.py tests/interop/test_reference_conflicts.py)
 
 interop: $(STAMP) ## other engines read what we write, write what we read, and take turns with us (ARGS='--short')
 	@$(VENV_PY) scripts/other_engines.py interop $(ARGS)

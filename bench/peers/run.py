@@ -50,7 +50,7 @@ class Run:
             reason = missing(engine)
             if reason is not None and engine.name not in self.missing:
                 self.missing[engine.name] = reason
-                print(f"{engine.name} is missing: {reason}", flush=True)
+                print(f"NOT HERE: {engine.name}: {reason}", flush=True)
         return [engine for engine in chosen if engine.name not in self.missing]
 
     def start(self, engine: Engine) -> Process:

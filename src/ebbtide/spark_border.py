@@ -58,7 +58,6 @@ __all__ = [
     "with_file_metadata",
     "file_path_of",
     "frame_from_arrow",
-    "few_shuffle_partitions",
     "fills_reader_row_index",
     "footer_shows_nan",
     "input_files",
@@ -74,6 +73,7 @@ __all__ = [
     "read_by_field_id",
     "reader_name_of",
     "reported",
+    "search_settings",
     "spark_errors",
     "strict_reader",
 ]
@@ -141,8 +141,11 @@ _FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
 # Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
 _JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
-_write_settings_lock = Lock()
-_write_settings_in_use: dict[int, tuple[int, dict[str, str | None]]] = {}
+# Settings of sessions that are not the user's for the moment: how many hold them, and what they were before.
+_held_lock = Lock()
+_held_settings: dict[tuple[int, str], tuple[int, str | None]] = {}
+_LIST_LENGTH = "spark.sql.parquet.pushdown.inFilterThreshold"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -268,59 +271,59 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
     wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
     if local:
         wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
-    before = _set_all(spark, wanted)
-    try:
+    if is_connect(spark):
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
-    finally:
-        if not is_connect(spark):
-            _restore_all(spark, before)
+        return
+    with _held(spark, wanted):
+        yield
 
 
 @contextmanager
 def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
-    """Session settings for an eager write, put back afterwards.
-
-    Several threads may write with one session: the first sets, the last puts back.
-    """
-    key = id(spark)
-    with _write_settings_lock:
-        count, before = _write_settings_in_use.get(key, (0, {}))
-        if count == 0:
-            before = _set_all(spark, _WRITE_SETTINGS)
-        _write_settings_in_use[key] = (count + 1, before)
-    try:
+    """Session settings for an eager write, put back afterwards."""
+    with _held(spark, _WRITE_SETTINGS):
         yield
-    finally:
-        with _write_settings_lock:
-            count, before = _write_settings_in_use.pop(key)
-            if count > 1:
-                _write_settings_in_use[key] = (count - 1, before)
-            else:
-                _restore_all(spark, before)
 
 
 @contextmanager
-def few_shuffle_partitions(spark: SparkSession) -> Iterator[None]:
-    """For an eager query whose shuffles are small: each task of Spark's default opens two hundred shuffle files."""
-    name = "spark.sql.shuffle.partitions"
-    before = _set_all(spark, {name: str(min(int(spark.conf.get(name) or 200), 8))})
+def search_settings(spark: SparkSession, *, few_shuffles: bool) -> Iterator[None]:
+    """Session settings for an eager query that looks for rows.
+
+    A list of up to so many values skips pages and row groups of Parquet by each of them; of a longer one Spark uses the
+    smallest and the largest alone, and ten are long by default. `few_shuffles`: where little is shuffled, each task of
+    Spark's default would open two hundred shuffle files for it.
+    """
+    wanted = {_LIST_LENGTH: str(max(int(spark.conf.get(_LIST_LENGTH) or 0), 256))}
+    if few_shuffles:
+        wanted[_SHUFFLE_PARTITIONS] = str(min(int(spark.conf.get(_SHUFFLE_PARTITIONS) or 200), 8))
+    with _held(spark, wanted):
+        yield
+
+
+@contextmanager
+def _held(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Session settings while a block runs. Several threads may use one session: the first sets, the last puts back."""
+    with _held_lock:
+        for name, value in wanted.items():
+            count, before = _held_settings.get((id(spark), name), (0, None))
+            if count == 0:
+                before = spark.conf.get(name, None)
+                spark.conf.set(name, value)
+            _held_settings[id(spark), name] = (count + 1, before)
     try:
         yield
     finally:
-        _restore_all(spark, before)
-
-
-def _set_all(spark: SparkSession, wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """Set the session's settings; what they were before, None where they were not set."""
-    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in wanted}
-    for key, setting in wanted.items():
-        spark.conf.set(key, setting)
-    return before
-
-
-def _restore_all(spark: SparkSession, before: Mapping[str, str | None]) -> None:
-    for key, value in before.items():
-        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+        with _held_lock:
+            for name in wanted:
+                count, before = _held_settings.pop((id(spark), name))
+                if count > 1:
+                    _held_settings[id(spark), name] = (count - 1, before)
+                elif before is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, before)
 
 
 def parquet_writer(frame: DataFrame, *, partition_column: str | None = None) -> DataFrameWriter:

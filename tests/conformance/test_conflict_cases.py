@@ -9,9 +9,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.support.log_builder import metadata, protocol
-from tests.support.shared_material import load_cases
-from tests.support.transactions import add_file, as_action, begin, live_paths, make_table, operation, remove_of
+from tests.support.conflict_cases import (
+    DV_VARIANTS,
+    actions_of,
+    conflict_cases,
+    files_of,
+    is_of_actions,
+    table_options,
+)
+from tests.support.transactions import begin, live_paths, make_table, operation
 
 from ebbtide import errors
 from ebbtide.log import load_snapshot
@@ -19,36 +25,9 @@ from ebbtide.protocol.actions import SetTransaction
 from ebbtide.pruning import prune
 from ebbtide.transaction import ReadPredicate
 
-CASES = load_cases("conflicts")
-ACTION_CASES = [case for case in CASES if not any("sql" in case[name] for name in ("txn_a", "txn_b"))]
+CASES = conflict_cases()
+ACTION_CASES = [case for case in CASES if is_of_actions(case)]
 SQL_CASES = [case for case in CASES if case not in ACTION_CASES]
-
-TYPES = {"STRING": "string", "INT": "integer", "BIGINT": "long"}
-DV_VARIANTS = {
-    "dv_on": {
-        "features": ["deletionVectors", "appendOnly", "invariants"],
-        "enabled": {"delta.enableDeletionVectors": "true"},
-    },
-    "dv_off": {"features": None, "enabled": {}},
-}
-
-
-def table_options(case, variant):
-    target = case["tables"]["target"]
-    columns = dict(column.split() for column in target["schema"].split(", "))
-    chosen = DV_VARIANTS[variant]
-    return {
-        "columns": {name: TYPES[type_name] for name, type_name in columns.items()},
-        "partitions": target["partition_by"],
-        "configuration": {**target["properties"], **chosen["enabled"]},
-    }, chosen["features"]
-
-
-def files_of(entries, *, data_change=True):
-    return {
-        entry["file"]: add_file(entry["file"], partition=entry["partition"], data_change=data_change)
-        for entry in entries
-    }
 
 
 def as_text(condition):
@@ -67,18 +46,6 @@ def record_reads(transaction, reads):
             snapshot.files, read, schema=snapshot.schema, partition_columns=snapshot.metadata.partition_columns
         )
         transaction.record_read(ReadPredicate(read), kept.files)
-
-
-def actions_of(spec, initial, options):
-    data_change = spec.get("data_change", True)
-    actions = list(files_of(spec["adds"], data_change=data_change).values())
-    actions += [remove_of(initial[name], data_change=data_change) for name in spec["removes"]]
-    if spec.get("metadata_change"):
-        actions.append(as_action(metadata(**options, description="changed")))
-    if spec.get("protocol_change"):
-        features = ["appendOnly", "invariants", "deletionVectors", "v2Checkpoint"]
-        actions.append(as_action(protocol(features=features, readerFeatures=["deletionVectors", "v2Checkpoint"])))
-    return actions
 
 
 class Run:

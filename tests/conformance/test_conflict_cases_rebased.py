@@ -11,17 +11,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.conformance.test_conflict_cases import (
-    ACTION_CASES,
-    CASES,
-    DV_VARIANTS,
-    SQL_CASES,
-    actions_of,
-    files_of,
-    record_reads,
-    table_options,
-)
+from tests.conformance.test_conflict_cases import ACTION_CASES, CASES, SQL_CASES, record_reads
 from tests.support.case_tables import build_table
+from tests.support.conflict_cases import DV_VARIANTS, actions_of, files_of, table_options
 from tests.support.races import RacingStore, live_paths
 from tests.support.transactions import begin, make_table, operation
 from tests.support.transactions import live_paths as live_paths_in_memory

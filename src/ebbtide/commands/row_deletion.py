@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ from ebbtide.protocol.features import deletion_vectors_writable
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.statistics import num_records, only_num_records
 from ebbtide.scan import ScanFile, resolve_files
-from ebbtide.spark_border import few_shuffle_partitions
+from ebbtide.spark_border import search_settings
 from ebbtide.transaction import Lost
 from ebbtide.transaction.file_changes import live_files_at
 from ebbtide.write import WrittenFiles
@@ -205,13 +204,13 @@ class RowDeletion:
         files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
         started = time.monotonic()
         matched = matched_row_sets(self.spark, self.snapshot, files, self.matcher.matching)
-        shuffles = few_shuffle_partitions(self.spark) if self.matcher.is_row_local else nullcontext()
+        settings = search_settings(self.spark, few_shuffles=self.matcher.is_row_local)
         if self.mode == "on":
             # A stream: the driver holds the bitmaps of one file of vectors at a time.
-            with shuffles:
+            with settings:
                 self._mark(matched)
             return
-        with shuffles:
+        with settings:
             pairs = list(matched)
         self.scan_time_ms += elapsed_ms(started)
         is_rewritten = [self.mode == "off" or ends_mostly_deleted(*pair) for pair in pairs]

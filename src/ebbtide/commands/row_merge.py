@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -140,7 +139,7 @@ class RowMerge:
         """Find what changes and write it; on any error nothing is left behind."""
         options = self.request.options
         found = resolve_files(self.snapshot, self.files, storage_options=options.storage_options)
-        with self._shuffles():
+        with border.search_settings(self.spark, few_shuffles=self.source.is_small):
             if not self.request.is_insert_only:
                 self._match(found)
             self._write(found)
@@ -213,9 +212,6 @@ class RowMerge:
                 "nothing was committed.",
                 error_class="DELTA_NUM_RECORDS_MISMATCH",
             )
-
-    def _shuffles(self) -> AbstractContextManager[None]:
-        return border.few_shuffle_partitions(self.spark) if self.source.is_small else nullcontext()
 
     # --- following a winner -------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -175,8 +174,7 @@ class RowUpdate:
     def _matched(self, files: Sequence[ScanFile]) -> Matched:
         assert self.matcher is not None
         started = time.monotonic()
-        shuffles = border.few_shuffle_partitions(self.spark) if self.matcher.is_row_local else nullcontext()
-        with shuffles:
+        with border.search_settings(self.spark, few_shuffles=self.matcher.is_row_local):
             matched = list(matched_row_sets(self.spark, self.snapshot, files, self.matcher.matching))
         self.scan_time_ms += elapsed_ms(started)
         return matched

@@ -257,6 +257,19 @@ def test_row_for_which_the_condition_is_null_stays(spark, people, checked_delete
     assert rows_of(spark, people) == sorted(set(range(12)) - set(deleted))
 
 
+def test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped(spark, tmp_path, checked_delete):
+    # Spark's writer puts 20,000 rows into a page; the keys are in the first and the last of four.
+    path = tmp_path / "t"
+    properties = {"delta.enableDeletionVectors": "true"}
+    ebbtide.write(spark.range(0, 70_000, 1, 1), str(path), properties=properties)
+    keys = [*range(0, 20_000, 1_999), *range(60_001, 70_000, 999)]
+    assert 10 < len(keys) <= 256
+    result = checked_delete(path, f"id IN ({', '.join(map(str, keys))})")
+    assert result.num_affected_rows == len(keys)
+    left = {row.id for row in ebbtide.read(spark, str(path)).collect()}
+    assert left == set(range(70_000)) - set(keys)
+
+
 def test_condition_may_be_a_column(spark, table, checked_delete):
     result = checked_delete(table, (F.col("id") > 2) & (F.col("id") < 7))
     assert result.num_affected_rows == 4

@@ -85,7 +85,7 @@ def test_missing_engine_is_named_once_with_what_to_do(tmp_path, monkeypatch, cap
     run = Run(tmp_path, tmp_path)
     assert run.present([named("delta-spark")]) == run.present([named("delta-spark")]) == []
     assert capsys.readouterr().out == (
-        "delta-spark is missing: its JARs are not in build/reference: `make bench-peers` fetches them with Maven\n"
+        "NOT HERE: delta-spark: its JARs are not in build/reference: `make bench-peers` fetches them with Maven\n"
     )
 
 
