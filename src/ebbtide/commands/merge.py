@@ -85,7 +85,7 @@ class MergeCommand:
         started = time.monotonic()
         scopes = Scopes.of(self.spark, snapshot, merge, source)
         ranges = key_ranges(merge, scopes)
-        pinned, key_conditions = pinned_source(self.spark, source, ranges)
+        pinned, key_conditions = pinned_source(self.spark, source, merge, ranges)
         self.metrics = MergeMetrics(materialize_source_time_ms=elapsed_ms(started))
         self.on_phase("Looking for matching rows")
         chosen = candidates(merge, scopes, key_conditions)

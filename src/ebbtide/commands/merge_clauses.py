@@ -64,6 +64,13 @@ class BoundClause:
     shown: str | None
     text: str | None
     assignments: tuple[Assignment, ...] = ()
+    # SET * or INSERT *: all values are columns of the source.
+    is_star: bool = False
+
+    def takes_source_row(self, schema: StructType) -> bool:
+        """Whether the row that this clause makes is the source's row, whatever the target's was."""
+        paths = {assignment.target.path for assignment in self.assignments}
+        return self.is_star and self.shown is None and paths == {(name,) for name in schema.names}
 
     @property
     def columns(self) -> frozenset[str]:
@@ -85,6 +92,20 @@ class BoundMerge:
     metadata: Metadata
     schema: StructType
     policy: str
+
+    @property
+    def updates_to_source_rows(self) -> bool:
+        """Whether every matched row becomes its partner: then nothing of the old row is needed."""
+        return len(self.matched) == 1 and self.matched[0].takes_source_row(self.schema)
+
+    @property
+    def inserts_source_rows(self) -> bool:
+        return len(self.not_matched) == 1 and self.not_matched[0].takes_source_row(self.schema)
+
+    @property
+    def needs_partners(self) -> bool:
+        """Whether it matters which rows of the source found a partner."""
+        return bool(self.not_matched) or self.updates_to_source_rows
 
     @property
     def updates(self) -> bool:
@@ -136,7 +157,7 @@ class _Judge:
         kind: Kind = "update" if isinstance(clause, UpdateClause) else "insert"
         assignments = self.assignments(scope, clause.values, kind)
         _refuse_overlaps(assignments, kind)
-        return BoundClause(kind, condition, shown, text, assignments)
+        return BoundClause(kind, condition, shown, text, assignments, clause.values is None)
 
     def condition(self, scope: DataFrame, condition: Expression, where: str) -> Column:
         """The condition as a column, when it can decide about a row of `scope`."""

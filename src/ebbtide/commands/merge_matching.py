@@ -3,8 +3,8 @@
 Source and target are joined by ON, and for every row of the target it is decided which clause it falls to. What comes
 to the driver is, as for DELETE, one 64-bit word for each 64 rows of a file in which something changes, for each of the
 four things that can happen to a row. The same words tell whether a row of the target has found more than one row of
-the source: then there are more pairs than bits. Where rows are inserted, words of the source's own rows come with them
-and tell which of those have a partner.
+the source: then there are more pairs than bits. Where that matters, words of the source's own rows come with them and
+tell which of those have a partner.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find_matches(
     wants_paired: bool,
 ) -> Matches:
     """Join and decide. RequestError when a row has several partners, unless `allows_many`."""
-    matches = Matches(partners=Partners() if merge.not_matched else None)
+    matches = Matches(partners=Partners() if merge.needs_partners else None)
     for chunk in chunks_of(files):
         scan = scan_with_positions(spark, snapshot, chunk)
         few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
@@ -119,11 +119,11 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
 def _decided(scan: PositionedScan, merge: BoundMerge, source: Source, *, in_one_task: bool) -> DataFrame:
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind.
 
-    Where rows are inserted there is a second one for each pair: the row of the source, with no file.
+    Where partners matter there is a second one for each pair: the row of the source, with no file.
     """
     target = scan.frame.alias(merge.alias)
     how = "left" if merge.by_source else "inner"
-    joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task)
+    joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
     by_match = joined.select(
         F.col(f"{border.quoted(merge.alias)}.*"),
         F.col(source.row_id).alias("__ebbtide_partner"),
@@ -139,7 +139,7 @@ def _decided(scan: PositionedScan, merge: BoundMerge, source: Source, *, in_one_
         kind.alias("kind"),
         F.col("__ebbtide_partner").alias("partner"),
     )
-    return decided.selectExpr(_BOTH_ROWS) if merge.not_matched else decided.drop("partner")
+    return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
 
 
 def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
@@ -158,7 +158,7 @@ def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: b
     if few:
         bits = bits.coalesce(1)
     words = {name: place for place, name in enumerate(_KINDS) if place in _kinds_of(merge)}
-    if merge.not_matched:
+    if merge.needs_partners:
         words["partnered_source"] = _PARTNERED
     folds = [F.expr(f"bit_or(CASE WHEN kind = {kind} THEN bit ELSE 0L END) AS {name}") for name, kind in words.items()]
     pairs = [

@@ -13,7 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from ebbtide.commands.merge_source import PLACE_BITS, Source
 from ebbtide.deletion_vectors import RowIndexSet
@@ -51,24 +52,23 @@ class Partners:
         empty = RowIndexSet()
         return Partners({part: self.places.get(part, empty) | other.places.get(part, empty) for part in parts})
 
-    def _count(self) -> int:
+    @property
+    def count(self) -> int:
         return sum(len(rows) for rows in self.places.values())
 
     def _numbers(self) -> Iterator[int]:
         return (part << PLACE_BITS | place for part, rows in self.places.items() for place in rows)
 
-    def others(self, spark: SparkSession, source: Source) -> DataFrame | None:
-        """The rows of the source without a partner; None when there are too many to look up."""
+    def is_partner(self, spark: SparkSession, source: Source) -> Column | None:
+        """Whether a row of the source is one of them; None when there are too many to look up."""
         if not self.places:
-            return source.frame
-        if self._count() <= _FEW:
-            return source.frame.where(
-                f"{source.row_id} NOT IN ({', '.join(f'{number}L' for number in self._numbers())})"
-            )
+            return F.lit(False)
+        if self.count <= _FEW:
+            return F.expr(f"{source.row_id} IN ({', '.join(f'{number}L' for number in self._numbers())})")
         parts = range(source.parts)
         lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
         if lookup is None:
             return None
         part = f"shiftright({source.row_id}, {PLACE_BITS})"
         place = f"({source.row_id} & {(1 << PLACE_BITS) - 1}L)"
-        return source.frame.where(~lookup.is_marked(spark, part, place))
+        return lookup.is_marked(spark, part, place)

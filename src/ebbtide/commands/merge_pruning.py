@@ -44,8 +44,18 @@ class KeyRange:
     """A column of the target that must equal an expression of the source."""
 
     column: str
-    key: Column
+    key_text: str
     type: T.DataType
+
+    @property
+    def key(self) -> Column:
+        return F.expr(self.key_text)
+
+    @property
+    def num_bytes(self) -> str:
+        """SQL: about how many bytes a key has."""
+        is_text = isinstance(self.type, T.StringType)
+        return f"coalesce(octet_length({self.key_text}), 0) + 16" if is_text else "8"
 
     def condition(self, low: str | None, high: str | None) -> str | None:
         """What holds for a matching row, as SQL; None when that cannot be said."""
@@ -142,21 +152,31 @@ def key_ranges(merge: BoundMerge, scopes: Scopes) -> list[KeyRange]:
             wanted = scopes.of_target(one) if _column_names(one) else None
             given = None if wanted is None else scopes.of_source(other)
             if wanted is not None and wanted == given and _has_plain_order(wanted):
-                found.append(KeyRange(one, F.expr(other), wanted))
+                found.append(KeyRange(one, other, wanted))
                 scopes.of_both.add(part)
                 break
     return found
 
 
-def pinned_source(spark: SparkSession, source: Source, ranges: Sequence[KeyRange]) -> tuple[Source, list[str]]:
+def pinned_source(
+    spark: SparkSession, source: Source, merge: BoundMerge, ranges: Sequence[KeyRange]
+) -> tuple[Source, list[str]]:
     """The source, computed, and what its keys say of matching rows."""
     bounds = {}
     for place, item in enumerate(ranges):
         bounds[f"low{place}"] = F.min(item.key).cast("string")
         bounds[f"high{place}"] = F.max(item.key).cast("string")
-    pinned, answers = source.pinned(spark, bounds)
+    pinned, answers = source.pinned(spark, bounds, _key_bytes(merge, ranges))
     said = [item.condition(answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(ranges)]
     return pinned, [text for text in said if text is not None]
+
+
+def _key_bytes(merge: BoundMerge, ranges: Sequence[KeyRange]) -> str | None:
+    """SQL for the size of a row's keys where ON says nothing but that they are equal, and no clause looks further."""
+    is_all = merge.text is not None and len(split_conjuncts(merge.text)) == len(ranges) > 0
+    if not is_all or any(clause.shown is not None for clause in merge.matched):
+        return None
+    return " + ".join(item.num_bytes for item in ranges)
 
 
 def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str]) -> Candidates:

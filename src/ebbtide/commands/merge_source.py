@@ -28,6 +28,7 @@ __all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]
 # A source of no more bytes than this is sent to every task instead of shuffling the target to it.
 _BROADCAST_BYTES: Final = 32 << 20
 _TINY_ROWS: Final = 100_000
+_BYTES_A_FILE: Final = 16 << 20
 # Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
 PLACE_BITS: Final = 33
 
@@ -44,19 +45,30 @@ class Source:
     # Known once the source is computed.
     num_rows: int = 0
     parts: int = 0
+    num_bytes: int | None = None
     is_small: bool = False
+    # What ON compares, without the rest of the rows.
+    has_small_keys: bool = False
 
     @property
     def is_tiny(self) -> bool:
         """Whether one task may hold it in memory to join it with what that task reads."""
         return self.is_small and self.num_rows <= _TINY_ROWS
 
-    def joined_to(self, target: DataFrame, condition: Column, how: str, *, in_one_task: bool = False) -> DataFrame:
-        """The target's rows with the columns of `frame` beside them."""
+    @property
+    def is_evenly_divided(self) -> bool:
+        """Whether its parts are large enough to be written as they are, a file each."""
+        return self.num_bytes is not None and self.parts <= max(self.num_bytes // _BYTES_A_FILE, 2)
+
+    def joined_to(
+        self, target: DataFrame, condition: Column, how: str, *, in_one_task: bool = False, by_keys: bool = False
+    ) -> DataFrame:
+        """The target's rows with the columns of `frame` beside them; `by_keys`: whose keys are all that is used."""
         if in_one_task:
             # Two sides of one partition each need no exchange: a broadcast would be a job of its own.
             return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
-        return target.join(F.broadcast(self.frame) if self.is_small else self.frame, condition, how)
+        is_sent = self.is_small or (by_keys and self.has_small_keys)
+        return target.join(F.broadcast(self.frame) if is_sent else self.frame, condition, how)
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
@@ -70,13 +82,19 @@ class Source:
             )
         return self.fields.get(name.lower())
 
-    def pinned(self, spark: SparkSession, aggregates: Mapping[str, Column]) -> tuple[Source, dict[str, Any]]:
-        """The same source, computed, and the aggregates over its rows."""
+    def pinned(
+        self, spark: SparkSession, aggregates: Mapping[str, Column], key_bytes: str | None
+    ) -> tuple[Source, dict[str, Any]]:
+        """The same source, computed, and the aggregates over its rows.
+
+        `key_bytes` is SQL for the bytes of what a row of it is found by, None when more of it is needed.
+        """
         asked = {
             **aggregates,
             "num_rows": F.expr("count(1)"),
             "num_bytes": self._estimated_bytes(),
-            "last_row": F.max(self.row_id),
+            "last_row": F.expr(f"max({self.row_id})"),
+            "key_bytes": F.expr(f"sum({key_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)"),
         }
         with border.spark_errors("reading the source of the merge"):
             rows, answers = border.pinned(spark, self.rows, asked)
@@ -87,7 +105,9 @@ class Source:
             frame=_with_copies(rows, self.row_id, self.fields),
             num_rows=answers["num_rows"],
             parts=0 if last_row is None else (last_row >> PLACE_BITS) + 1,
+            num_bytes=answers["num_bytes"],
             is_small=is_small(answers["num_bytes"]),
+            has_small_keys=is_small(answers["key_bytes"]),
         )
         return source, answers
 

@@ -117,8 +117,11 @@ class MergeWriter:
         """Updated and inserted rows, in as few files as they need."""
         scanned = candidates if partners is None else [item.file for item in changed]
         in_one_task = self.source.is_tiny and total_rows(scanned) + self.source.num_rows <= _ONE_TASK_ROWS
-        frames = [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in self._updated(changed, in_one_task)]
-        if self.merge.not_matched:
+        taken = self._taken(changed, partners)
+        frames = [] if taken is None else [taken]
+        updated = self._updated(changed, in_one_task, with_matched=taken is None)
+        frames += [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in updated]
+        if self.merge.not_matched and not (taken is not None and self.merge.inserts_source_rows):
             without = self._without_partner(candidates, partners)
             inserted = self._inserted(without).withColumn(_IS_INSERTED, F.lit(True))
             frames.append(_as_inserts(inserted) if self.told else inserted)
@@ -132,15 +135,36 @@ class MergeWriter:
             return [rows.repartition(*columns)]
         # Where all rows come out of a shuffled join, that has divided them already.
         is_divided = not self.source.is_small and not any(item.missing_updated for item in changed)
+        if taken is not None and len(frames) == 1:
+            is_divided = self.source.is_evenly_divided
         return [rows if is_divided else rows.hint("rebalance")]
 
     # --- updated ------------------------------------------------------------------------------------------------------
 
-    def _updated(self, changed: Sequence[ChangedFile], in_one_task: bool) -> Iterator[DataFrame]:
+    def _taken(self, changed: Sequence[ChangedFile], partners: Partners | None) -> DataFrame | None:
+        """The rows of the source itself, where they are what matched rows become (and what is inserted, where it is).
+
+        None where something of the old rows is needed. As many partners as matched rows: none of them has two of those,
+        for a matched row has one partner, or the merge would have been refused.
+        """
+        num_matched = sum(len(item.matched_updated) for item in changed)
+        is_possible = self.merge.updates_to_source_rows and not self.told and self.ids is None
+        if partners is None or not is_possible or not num_matched or partners.count != num_matched:
+            return None
+        is_partner = partners.is_partner(self.spark, self.source)
+        if is_partner is None:
+            return None
+        if self.merge.inserts_source_rows:
+            rows = self.source.frame.withColumn(_IS_INSERTED, ~is_partner)
+        else:
+            rows = self.source.frame.where(is_partner).withColumn(_IS_INSERTED, F.lit(False))
+        return self._row_of(rows, 0, self.merge.matched[0], [_IS_INSERTED])
+
+    def _updated(self, changed: Sequence[ChangedFile], in_one_task: bool, *, with_matched: bool) -> Iterator[DataFrame]:
         merge = self.merge
         matched = _only([(item.file, item.matched_updated) for item in changed])
         missing = _only([(item.file, item.missing_updated) for item in changed])
-        if matched:
+        if matched and with_matched:
             # The target's rows are all kept, so that one which lost its partner is noticed.
             target = self._scanned(matched)
             joined = self.source.joined_to(target, merge.condition, "left", in_one_task=in_one_task)
@@ -207,22 +231,26 @@ class MergeWriter:
         source = self.source
         if not candidates:
             return source.frame
-        others = partners.others(self.spark, source) if partners is not None else None
-        if others is not None:
-            return others
+        is_partner = partners.is_partner(self.spark, source) if partners is not None else None
+        if is_partner is not None:
+            return source.frame.where(~is_partner)
         partner = border.name_not_in([source.row_id], "__ebbtide_partner")
         # Joined this way round the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
-        joined = source.joined_to(target, self.merge.condition, "inner")
+        joined = source.joined_to(target, self.merge.condition, "inner", by_keys=True)
         paired = joined.selectExpr(f"{source.row_id} AS {partner}").distinct()
         side = F.broadcast(paired) if source.is_small else paired
         return source.frame.join(side, F.col(source.row_id) == F.col(partner), "left_anti")
 
     def _new_row(self, scope: DataFrame, number: int, clause: BoundClause) -> DataFrame:
-        valued = scope.where(_is_of(number)).withColumns(_values({number: clause}))
+        extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
+        return self._row_of(scope.where(_is_of(number)), number, clause, extra)
+
+    def _row_of(self, scope: DataFrame, number: int, clause: BoundClause, extra: Sequence[Column | str]) -> DataFrame:
+        """Rows that the clause makes of those in `scope` alone; `extra` columns are kept beside them."""
+        valued = scope.withColumns(_values({number: clause}))
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
         values = [_stored_values(number, clause, field, self.merge.policy)[()].alias(field.name) for field in fields]
-        extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
         rows = completed(valued.select(*values, *extra), self.target, given=clause.columns)
         return enforced(rows, self.target)
 

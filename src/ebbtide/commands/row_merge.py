@@ -139,7 +139,8 @@ class RowMerge:
         """Find what changes and write it; on any error nothing is left behind."""
         options = self.request.options
         found = resolve_files(self.snapshot, self.files, storage_options=options.storage_options)
-        with border.search_settings(self.spark, few_shuffles=self.source.is_small):
+        few_shuffles = self.source.is_small or (self.merge.updates_to_source_rows and self.source.has_small_keys)
+        with border.search_settings(self.spark, few_shuffles=few_shuffles):
             if not self.request.is_insert_only:
                 self._match(found)
             self._write(found)

@@ -212,3 +212,26 @@ def test_merges_leave_what_a_list_would_be(spark, files, steps):
 @given(files=FILES, steps=STEPS)
 def test_merges_of_partitioned_tables_tell_their_changes(spark, files, steps):
     run(spark, files, steps, feed=True, partitioned=True)
+
+
+@st.composite
+def whole_rows(draw):
+    """Matched rows become their partners: nothing of the old ones is read, unless a partner has several of them."""
+    return {
+        "on": draw(st.sampled_from(list(ON))),
+        "matched": [("star", None)],
+        "not_matched": draw(st.sampled_from([[], [("star", None)], [("some", None)], [("star", "s.v > 0")]])),
+        "by_source": draw(st.sampled_from([[], [("update", "t.v > 0")]])),
+        "source": draw(st.lists(ROWS, max_size=6, unique_by=lambda row: row[0])),
+        "is_small": draw(st.booleans()),
+    }
+
+
+@ON_SPARK
+@given(
+    files=FILES,
+    steps=st.lists(st.tuples(whole_rows(), st.sampled_from(["on", "off"])), min_size=1, max_size=2),
+    partitioned=st.booleans(),
+)
+def test_merges_that_take_the_rows_of_the_source_leave_what_a_list_would_be(spark, files, steps, partitioned):
+    run(spark, files, steps, feed=False, partitioned=partitioned)
