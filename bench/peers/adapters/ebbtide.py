@@ -33,6 +33,9 @@ class EbbtideAdapter:
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def query(self, path: str, select: list[str], where: str | None) -> list[Any]:
+        if (select, where) == (["count(*)"], None):
+            # What Ebbtide has for this. delta-spark finds the same answer in the log when a query asks for it.
+            return [ebbtide.DeltaTable.forPath(self.spark, path).count()]
         return list(ebbtide.read(self.spark, path, where=where).selectExpr(*select).collect()[0])
 
     def open(self, path: str) -> int | None:
