@@ -17,8 +17,8 @@ ABOUT = (
     "The tables of the workload before. Each engine reads the undeleted table and the one that it deleted rows from, "
     "in turns; deltalake, DuckDB and Polars, which write no vectors, read the table that Ebbtide left. `two columns` "
     "sums two columns, `all columns` is an aggregate of each of six, `filtered` sums one column where another is "
-    "small, `count` is `count(*)`, and with Ebbtide `DeltaTable.count()`. One process an engine does all of them, so there are no cold times; the first run "
-    "of each is not counted."
+    "small, `count` is `count(*)`, and with Ebbtide `DeltaTable.count()`. One process an engine does all of them, so "
+    "there are no cold times; the first run of each is not counted."
 )
 ENGINES = (*(engine for engine in WRITERS if engine.name != "delta-spark without vectors"), *READERS)
 ALL_COLUMNS = ["sum(id)", "sum(number)", "sum(price)", "max(length(name))", "max(seen)", "sum(amount)"]
