@@ -28,7 +28,9 @@ __all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]
 # A source of no more bytes than this is sent to every task instead of shuffling the target to it.
 _BROADCAST_BYTES: Final = 32 << 20
 _TINY_ROWS: Final = 100_000
-_BYTES_A_FILE: Final = 16 << 20
+# Of rows in memory, which are several times as large as in a file.
+_FEWEST_BYTES_A_FILE: Final = 16 << 20
+_MOST_BYTES_A_FILE: Final = 1 << 30
 # Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
 PLACE_BITS: Final = 33
 
@@ -57,8 +59,10 @@ class Source:
 
     @property
     def is_evenly_divided(self) -> bool:
-        """Whether its parts are large enough to be written as they are, a file each."""
-        return self.num_bytes is not None and self.parts <= max(self.num_bytes // _BYTES_A_FILE, 2)
+        """Whether its parts are neither too small nor too large to be written as they are, a file each."""
+        if self.num_bytes is None:
+            return False
+        return self.num_bytes // _MOST_BYTES_A_FILE <= self.parts <= max(self.num_bytes // _FEWEST_BYTES_A_FILE, 2)
 
     def joined_to(
         self, target: DataFrame, condition: Column, how: str, *, in_one_task: bool = False, by_keys: bool = False

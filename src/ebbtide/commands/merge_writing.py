@@ -1,7 +1,8 @@
 """Which rows does a MERGE write?
 
-    updated rows    of matched rows, found again by their positions and joined with the source once more; rows without
-                    a partner need no join
+    updated rows    where a matched row becomes its partner (UPDATE SET *), the partner, and the table is not looked at;
+                    otherwise the matched rows, found again by their positions and joined with the source once more.
+                    Rows without a partner need no join
     inserted rows   rows of the source without a partner
     copied rows     the unchanged rows of rewritten files, where the table has no deletion vectors
     changes         with a change data feed: rows as they were and as they are, rows deleted, rows inserted
