@@ -125,10 +125,10 @@ def _section(name: str, result: dict[str, Any], plots_at: str) -> str:
 def _reservations(run: dict[str, Any]) -> str:
     """What keeps the numbers from being what the title says."""
     size = "" if run["scale"] == 1 else f" Made with a {run['scale']}th of the data."
-    if run["load"] < 1:
+    if run["load"] < 0.5:
         return size
     return (
-        f"{size} **Other work ran on the machine** (load {run['load']} when it began): the seconds are too large and "
+        f"{size} **Other work ran on the machine** ({run['load']} cores were busy when it began): the seconds are too large and "
         "the ratios uncertain until it is run again on a quiet one."
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from bench.peers.engines import ALL, Engine, missing
 __all__ = ["Run", "opened"]
 
 SHORT_SCALE = 500
+_LISTENING_SECONDS = 1.0
 
 
 @dataclass
@@ -80,8 +82,20 @@ class Run:
             shutil.rmtree(path, ignore_errors=True)
 
     def load(self) -> float:
-        """How busy the machine was in the last minute; a quiet one is well below its number of cores."""
-        return round(os.getloadavg()[0], 2)
+        """How many cores others keep busy just now, while no engine of ours works; on a quiet machine about none.
+
+        The system's own average would count what the workload before this one has done.
+        """
+        busy, total = _processor_ticks()
+        time.sleep(_LISTENING_SECONDS)
+        busy_now, total_now = _processor_ticks()
+        return round((busy_now - busy) / max(total_now - total, 1) * (os.cpu_count() or 1), 2)
+
+
+def _processor_ticks() -> tuple[int, int]:
+    """Since the machine started: spent on work, and in all."""
+    ticks = [int(number) for number in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -78,6 +79,10 @@ def test_every_run_has_a_path_of_its_own(tmp_path):
         with run.place("same") as path:
             seen.add(path)
     assert len(seen) == 3
+
+
+def test_load_is_a_number_of_cores(tmp_path):
+    assert 0 <= Run(tmp_path, tmp_path).load() <= os.cpu_count()
 
 
 def test_missing_engine_is_named_once_with_what_to_do(tmp_path, monkeypatch, capsys):
@@ -211,7 +216,7 @@ def test_page_names_what_is_missing_and_what_was_not_measured():
 def test_page_says_when_the_machine_was_not_quiet(load, is_told):
     results = results_of(case_of(Ebbtide=[1.0]))
     results["merge"]["run"]["load"] = load
-    assert (f"(load {load} when it began)" in page.markdown(results, plots_at="p")) is is_told
+    assert (f"({load} cores were busy when it began)" in page.markdown(results, plots_at="p")) is is_told
 
 
 def test_page_without_results_claims_nothing():
