@@ -128,8 +128,8 @@ def _reservations(run: dict[str, Any]) -> str:
     if run["load"] < 0.5:
         return size
     return (
-        f"{size} **Other work ran on the machine** ({run['load']} cores were busy when it began): the seconds are too large and "
-        "the ratios uncertain until it is run again on a quiet one."
+        f"{size} **Other work ran on the machine** ({run['load']} cores were busy when it began): the seconds are too "
+        "large and the ratios uncertain until it is run again on a quiet one."
     )
 
 
