@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ class Condition:
 def install_without_spark(patch: Patch = setattr) -> None:
     """Let the commands of this process find rows with pyarrow; give `monkeypatch.setattr` to have it undone."""
     patch(row_deletion, "matched_row_sets", _matched_row_sets)
+    patch(row_deletion, "search_settings", lambda spark, few_shuffles: nullcontext())
     patch(delete_module, "bind_matcher", lambda spark, snapshot, request: _ArrowMatcher(request.condition))
 
 

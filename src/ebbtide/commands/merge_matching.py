@@ -89,15 +89,23 @@ def find_matches(
     merge: BoundMerge,
     source: Source,
     *,
+    regarded: str | None,
     allows_many: bool,
     wants_paired: bool,
 ) -> Matches:
-    """Join and decide. RequestError when a row has several partners, unless `allows_many`."""
+    """Join and decide. RequestError when a row has several partners, unless `allows_many`.
+
+    Rows for which `regarded` (SQL over the target) does not hold are left out, for nothing can happen to them. Files
+    are left out by the same condition, and it must not be their layout that decides whether a merge is refused.
+    """
     matches = Matches(partners=Partners() if merge.needs_partners else None)
     for chunk in chunks_of(files):
         scan = scan_with_positions(spark, snapshot, chunk)
+        target = scan.frame.alias(merge.alias)
+        if regarded is not None:
+            target = target.where(regarded)
         few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
-        decided = _decided(scan, merge, source, in_one_task=few and source.is_tiny)
+        decided = _decided(scan, target, merge, source, in_one_task=few and source.is_tiny)
         folded = _folded(decided, merge, few=few, wants_paired=wants_paired)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
@@ -116,12 +124,13 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
     return chosen
 
 
-def _decided(scan: PositionedScan, merge: BoundMerge, source: Source, *, in_one_task: bool) -> DataFrame:
+def _decided(
+    scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, *, in_one_task: bool
+) -> DataFrame:
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind.
 
     Where partners matter there is a second one for each pair: the row of the source, with no file.
     """
-    target = scan.frame.alias(merge.alias)
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
     by_match = joined.select(

@@ -87,6 +87,8 @@ class Candidates:
     own_condition: str | None
     alias: str
     reads_everything: bool
+    # SQL over the target that holds for every row to which a clause can do something; None: to any row.
+    regarded: str | None = None
 
     def files(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
         if self.reads_everything or self.condition is None:
@@ -183,15 +185,18 @@ def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str])
     if merge.by_source:
         return Candidates(None, None, merge.alias, reads_everything=True)
     own = _target_parts(merge.text, scopes)
+    regarded = None
     if not merge.not_matched:
         by_clause = [_target_parts(clause.text, scopes) for clause in merge.matched]
         if all(by_clause):
-            own.append(" OR ".join(f"({_all_of(parts)})" for parts in by_clause))
+            regarded = " OR ".join(f"({_all_of(parts)})" for parts in by_clause)
+            own.append(regarded)
     return Candidates(
         condition=_all_of([*own, *key_conditions]),
         own_condition=_all_of(own),
         alias=merge.alias,
         reads_everything=False,
+        regarded=regarded,
     )
 
 

@@ -153,6 +153,7 @@ class RowMerge:
             found,
             self.merge,
             self.source,
+            regarded=self.candidates.regarded,
             allows_many=self.request.deletes_every_match,
             wants_paired=not self.uses_vectors and bool(self.merge.not_matched) and not self.merge.by_source,
         )

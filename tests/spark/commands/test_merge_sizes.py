@@ -88,3 +88,12 @@ def test_insert_only_and_delete_only(spark, table):
 def test_row_with_two_partners_is_refused(spark, table):
     with pytest.raises(RequestError, match="more than one row of the source"):
         merge(spark, table, (1, "a"), (1, "b")).whenMatchedUpdateAll().execute()
+
+
+def test_rows_to_which_no_clause_can_apply_may_have_two_partners_in_any_file(spark, table):
+    rows = [(1, "a"), (1, "b"), (4, "x")]
+    result, left = run(spark, table, merge(spark, table, *rows).whenMatchedUpdate("t.id > 3", {"v": "s.v"}))
+    assert result.num_updated_rows == 1
+    assert (1, "old1") in left
+    with pytest.raises(RequestError, match="more than one row of the source"):
+        merge(spark, table, *rows).whenMatchedUpdate("t.id < 2", {"v": "s.v"}).execute()

@@ -112,10 +112,14 @@ def modelled(target, merge):
     on, source = ON[merge["on"]], merge["source"]
     insert_only = not (merge["matched"] or merge["by_source"])
     lenient = merge["matched"] == [("delete", None)]
+    # Rows to which nothing can happen, by what the clauses say of the target alone, are not looked at.
+    by_target = bool(merge["matched"]) and not (merge["not_matched"] or merge["by_source"])
+    by_target = by_target and all(condition == "t.v > 0" for _, condition in merge["matched"])
     left, counts = [], Counter()
     for row in target:
         partners = [other for other in source if on(row, other)]
-        if len(partners) > 1 and not insert_only and not lenient:
+        is_regarded = not by_target or BOTH["t.v > 0"](row, None) is True
+        if len(partners) > 1 and is_regarded and not insert_only and not lenient:
             return None
         if partners:
             said = first(merge["matched"], MATCHED, BOTH, row, partners[0])
