@@ -58,7 +58,7 @@ class Run:
             if read == "whole_table":
                 self.transaction.readWholeTable()
             else:
-                self.transaction.filterFiles(self._sequence([parser.parseExpression(read)]))
+                self.transaction.filterFiles(self._sequence([parser.parseExpression(read)]), False)
 
     def commit(self):
         if self.spec.get("reads_after_winner"):

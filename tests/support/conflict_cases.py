@@ -15,7 +15,7 @@ __all__ = ["DV_VARIANTS", "actions_of", "conflict_cases", "files_of", "is_of_act
 TYPES = {"STRING": "string", "INT": "integer", "BIGINT": "long"}
 DV_VARIANTS: dict[str, dict[str, Any]] = {
     "dv_on": {
-        "features": ["deletionVectors", "appendOnly", "invariants"],
+        "features": ["deletionVectors"],
         "enabled": {"delta.enableDeletionVectors": "true"},
     },
     "dv_off": {"features": None, "enabled": {}},
