@@ -11,14 +11,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from tests.support.conflict_cases import (
-    DV_VARIANTS,
-    actions_of,
-    conflict_cases,
-    files_of,
-    is_of_actions,
-    table_options,
-)
+from tests.support import conflict_cases as shared
 from tests.support.log_reading import log_state, newest_version
 from tests.support.shared_material import SharedMaterialMissingError
 from tests.support.transactions import make_table
@@ -31,10 +24,10 @@ pytestmark = [pytest.mark.reference, pytest.mark.spark]
 
 def cases() -> list[Any]:
     try:
-        found = conflict_cases()
+        found = shared.conflict_cases()
     except SharedMaterialMissingError:
         return []
-    return [pytest.param(case, id=case["id"]) for case in found if is_of_actions(case)]
+    return [pytest.param(case, id=case["id"]) for case in found if shared.is_of_actions(case)]
 
 
 class Run:
@@ -44,7 +37,7 @@ class Run:
         self.spark, self.spec = spark, spec
         self.delta = spark._jvm.org.apache.spark.sql.delta
         self.transaction = self.delta.DeltaLog.forTable(spark._jsparkSession, str(path)).startTransaction()
-        self.actions = actions_of(spec, initial, options)
+        self.actions = shared.actions_of(spec, initial, options)
         if "set_txn" in spec:
             self.actions.insert(0, SetTransaction(spec["set_txn"]["app_id"], spec["set_txn"]["version"]))
         if not spec.get("reads_after_winner"):
@@ -75,15 +68,15 @@ class Run:
         return self.spark._jvm.org.apache.spark.api.python.PythonUtils.toSeq(made)
 
 
-@pytest.mark.parametrize("variant", sorted(DV_VARIANTS))
+@pytest.mark.parametrize("variant", sorted(shared.DV_VARIANTS))
 @pytest.mark.parametrize("case", cases())
 def test_delta_spark_ends_as_the_case_says(case, variant, spark, spark_kind, tmp_path):
     if spark_kind != "reference":
         pytest.skip("asks delta-spark in the same session: --spark=reference")
     if variant not in case["variants"]:
         pytest.skip(f"the case is not about {variant}")
-    options, features = table_options(case, variant)
-    initial = files_of(case["tables"]["target"]["data_files"])
+    options, features = shared.table_options(case, variant)
+    initial = shared.files_of(case["tables"]["target"]["data_files"])
     path = tmp_path / "t"
     make_table(open_store(str(path)), *initial.values(), features=features, **options)
     runs = {name: Run(spark, path, case[name], initial, options) for name in ("txn_a", "txn_b")}

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from ebbtide.commands.merge_source import PLACE_BITS, Source
 from ebbtide.deletion_vectors import RowIndexSet
+from ebbtide.scan.mark_list import listed
 from ebbtide.scan.mark_lookup import mark_lookup
 
 __all__ = ["Partners"]
@@ -61,10 +62,8 @@ class Partners:
 
     def is_partner(self, spark: SparkSession, source: Source) -> Column | None:
         """Whether a row of the source is one of them; None when there are too many to look up."""
-        if not self.places:
-            return F.lit(False)
         if self.count <= _FEW:
-            return F.expr(f"{source.row_id} IN ({', '.join(f'{number}L' for number in self._numbers())})")
+            return F.expr(listed(source.row_id, self._numbers()))
         parts = range(source.parts)
         lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
         if lookup is None:

@@ -203,7 +203,14 @@ def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str])
 def _target_parts(text: str | None, scopes: Scopes) -> list[str]:
     if text is None:
         return []
-    return [part for part in split_conjuncts(text) if isinstance(scopes.of_target(part), T.BooleanType)]
+    parts = [part for part in split_conjuncts(text) if not _ends_in_comment(part)]
+    return [part for part in parts if isinstance(scopes.of_target(part), T.BooleanType)]
+
+
+def _ends_in_comment(part: str) -> bool:
+    """Such a part cannot be put into a longer text. A part that cannot be read may end in one."""
+    tokens = tokenize(part)
+    return not tokens or tokens[-1].end != len(part)
 
 
 def _all_of(parts: Sequence[str]) -> str | None:
@@ -238,8 +245,9 @@ def _equal_sides(part: str) -> tuple[str, str] | None:
             return None
     if len(at) != 1 or tokens[at[0]].text not in {"=", "=="}:
         return None
-    sign = tokens[at[0]]
-    return part[: sign.start].strip(), part[sign.end :].strip()
+    left, right = tokens[: at[0]], tokens[at[0] + 1 :]
+    # From token to token: a comment at an end would swallow what is written behind it.
+    return (part[left[0].start : left[-1].end], part[right[0].start : right[-1].end]) if left and right else None
 
 
 def _column_names(text: str) -> list[str]:

@@ -314,7 +314,7 @@ def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
     chunk: list[ScanFile] = []
     rows = 0
     for file in files:
-        size = num_records(file.add.stats) or file.add.size
+        size = file.most_rows
         if chunk and rows + size > _MAX_ROWS_A_JOB:
             yield chunk
             chunk, rows = [], 0
@@ -325,8 +325,7 @@ def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
 
 
 def total_rows(files: Sequence[ScanFile]) -> int:
-    """Rows that a scan may have to look at; a file that does not say counts by its bytes."""
-    return sum(num_records(file.add.stats) or file.add.size for file in files)
+    return sum(file.most_rows for file in files)
 
 
 def _cardinality(add: AddFile) -> int:

@@ -35,6 +35,11 @@ class ScanFile:
     size_is_checked: bool  # `add.size` was compared with the object itself
     keeps_marked: bool = False  # the marked rows are the ones to show, not the ones to drop
 
+    @property
+    def most_rows(self) -> int:
+        """Rows that a scan may have to look at; a file that does not say counts by its bytes."""
+        return num_records(self.add.stats) or self.add.size
+
 
 def resolve_files(
     snapshot: Snapshot,

@@ -8,13 +8,12 @@ than the rows of a small file take to read:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.protocol.statistics import num_records
 from ebbtide.scan.files import ScanFile
 from ebbtide.scan.mark_lookup import CHANGED_FILE
 
@@ -30,7 +29,7 @@ def has_few_marks(files: Sequence[ScanFile]) -> bool:
     return (
         len(files) <= _MOST_FILES
         and sum(len(file.marks or ()) for file in files) <= _MOST_MARKS
-        and sum(num_records(file.add.stats) or file.add.size for file in files) <= _MOST_ROWS
+        and sum(file.most_rows for file in files) <= _MOST_ROWS
     )
 
 
@@ -42,6 +41,7 @@ def is_listed(marks: Sequence[RowIndexSet], file_numbers: Sequence[int], file_nu
     return F.expr(f"CASE {file_number} {' '.join(cases)} ELSE {otherwise} END")
 
 
-def listed(value: str, members: RowIndexSet) -> str:
-    """SQL that says whether the value is in the set."""
-    return f"{value} IN ({', '.join(f'{member}L' for member in members)})" if members else "false"
+def listed(value: str, members: Iterable[int]) -> str:
+    """SQL that says whether the value is one of the members."""
+    texts = ", ".join(f"{member}L" for member in members)
+    return f"{value} IN ({texts})" if texts else "false"

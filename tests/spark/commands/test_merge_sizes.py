@@ -97,3 +97,12 @@ def test_rows_to_which_no_clause_can_apply_may_have_two_partners_in_any_file(spa
     assert (1, "old1") in left
     with pytest.raises(RequestError, match="more than one row of the source"):
         merge(spark, table, *rows).whenMatchedUpdate("t.id < 2", {"v": "s.v"}).execute()
+
+
+@pytest.mark.parametrize("condition", ["s.v -- the name\n = t.v", "t.v = s.v -- the name", "t.v /* a */ = /* b */ s.v"])
+def test_comments_of_the_user_swallow_nothing(spark, table, condition):
+    source = spark.createDataFrame([(9, "old2")], "id long, v string").alias("s")
+    builder = DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, condition)
+    result, left = run(spark, table, builder.whenMatchedUpdate("t.id > 0 -- all", {"id": "s.id"}))
+    assert result.num_updated_rows == 1
+    assert (9, "old2") in left
