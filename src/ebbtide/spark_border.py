@@ -8,13 +8,15 @@ Everything above may use public PySpark freely; whatever needs a comment beginni
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock, Thread
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
+from uuid import uuid4
 
 import pyarrow as pa
+from pyspark import inheritable_thread_target
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, Observation, SparkSession
@@ -61,6 +63,7 @@ __all__ = [
     "fills_reader_row_index",
     "footer_shows_nan",
     "input_files",
+    "interruptible",
     "is_connect",
     "listing_settings",
     "name_not_in",
@@ -77,6 +80,8 @@ __all__ = [
     "spark_errors",
     "strict_reader",
 ]
+
+_T = TypeVar("_T")
 
 # The hidden column of every file scan.
 FILE_METADATA = "_metadata"
@@ -140,6 +145,11 @@ _FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
 
 # Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
 _JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+
+# How many ask the analyser just now, and whether its loggers were disabled before the first of them.
+_asking_lock = Lock()
+_asking: list[bool] = []
+_was_disabled: dict[str, bool] = {}
 
 # Settings of sessions that are not the user's for the moment: how many hold them, and what they were before.
 _held_lock = Lock()
@@ -372,6 +382,23 @@ def pinned(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, Column])
     return passing.localCheckpoint(), reported(observation)
 
 
+def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable[[], _T], Callable[[], object]]:
+    """The work for another thread, with the settings of this one, and what stops the Spark jobs that it has begun."""
+    tag = f"ebbtide-{uuid4().hex}"
+    # Classic sessions have tags as well, but up to Spark 4.3 these stop nothing: the jobs of a write do not get them.
+    jobs = None if is_connect(spark) else spark.sparkContext
+
+    def tagged() -> _T:
+        spark.addTag(tag) if jobs is None else jobs.addJobTag(tag)
+        try:
+            return work()
+        finally:
+            spark.removeTag(tag) if jobs is None else jobs.removeJobTag(tag)
+
+    inherited: Callable[[], _T] = inheritable_thread_target(spark)(tagged)
+    return inherited, lambda: spark.interruptTag(tag) if jobs is None else jobs.cancelJobsWithTag(tag)
+
+
 def read_by_field_id(spark: SparkSession) -> None:
     """Let the Parquet reader match columns by field id where the requested schema carries ids.
 
@@ -401,17 +428,28 @@ def frame_from_arrow(spark: SparkSession, table: pa.Table, schema: T.StructType)
 @contextmanager
 def asking_the_analyser() -> Iterator[None]:
     """For questions whose answer may be an exception, which classic PySpark would log with its whole stack trace."""
-    # Made by PySpark's own factory: were they first made by `logging`, PySpark's calls on them would fail. The first is
-    # for SQL text, the second for columns.
-    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
+    # Several threads may ask at once: the first mutes, the last puts back.
+    loggers = _analyser_loggers()
+    with _asking_lock:
+        if not _asking:
+            for logger in loggers:
+                _was_disabled[logger.name] = logger.disabled
+                logger.disabled = True
+        _asking.append(True)
     try:
         yield
     finally:
-        for logger, was_disabled in zip(loggers, before, strict=True):
-            logger.disabled = was_disabled
+        with _asking_lock:
+            _asking.pop()
+            if not _asking:
+                for logger in loggers:
+                    logger.disabled = _was_disabled[logger.name]
+
+
+def _analyser_loggers() -> list[PySparkLogger]:
+    # Made by PySpark's own factory: were they first made by `logging`, PySpark's calls on them would fail. The first is
+    # for SQL text, the second for columns.
+    return [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
 
 
 def failure_message(error_class: str, message: Column) -> Column:

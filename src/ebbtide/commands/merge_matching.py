@@ -4,7 +4,7 @@ Source and target are joined by ON, and for every row of the target it is decide
 to the driver is, as for DELETE, one 64-bit word for each 64 rows of a file in which something changes, for each of the
 four things that can happen to a row. The same words tell whether a row of the target has found more than one row of
 the source: then there are more pairs than bits. Where that matters, words of the source's own rows come with them and
-tell which of those have a partner.
+tell which of those have a partner. Where ON only compares whole numbers nothing is joined (`merge_keys`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
 from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge_keys import SourceKeys
 from ebbtide.commands.merge_partners import Partners
 from ebbtide.commands.merge_source import Source
 from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows, words_by_file
@@ -105,7 +106,10 @@ def find_matches(
         if regarded is not None:
             target = target.where(regarded)
         few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
-        decided = _decided(scan, target, merge, source, in_one_task=few and source.is_tiny)
+        if source.keys is None:
+            decided = _decided(scan, target, merge, source, in_one_task=few and source.is_tiny)
+        else:
+            decided = _looked_up(scan, source.keys.paired(spark, target), merge, source.keys)
         folded = _folded(decided, merge, few=few, wants_paired=wants_paired)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
@@ -147,6 +151,18 @@ def _decided(
         is_pair.alias("is_pair"),
         kind.alias("kind"),
         F.col("__ebbtide_partner").alias("partner"),
+    )
+    return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
+
+
+def _looked_up(scan: PositionedScan, paired: DataFrame, merge: BoundMerge, keys: SourceKeys) -> DataFrame:
+    """The same, from rows of the target that have a partner and clauses without conditions: the first one holds."""
+    decided = paired.selectExpr(
+        f"{scan.file_column} AS file",
+        f"{scan.row_column} AS row",
+        "true AS is_pair",
+        f"{0 if merge.matched[0].kind == 'update' else 1} AS kind",
+        f"{keys.bounds.number_of_partner} AS partner",
     )
     return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
 

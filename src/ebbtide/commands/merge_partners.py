@@ -1,8 +1,9 @@
 """Which rows of the source found a partner in the target?
 
 The join that finds the rows to change knows it already, so nobody has to join again for the rows to insert. Rows of the
-source have numbers (`merge_source`): the part of the source that a row is in, and its place there. So they are kept as
-rows of files are, a set of places for each part, and Spark looks them up in the same way (`scan.mark_lookup`).
+source have numbers (`merge_source`): the part of the source that a row is in, and its place there; or, where keys are
+looked up (`merge_keys`), the number of its key. So they are kept as rows of files are, a set of places for each part,
+and Spark looks them up in the same way (`scan.mark_lookup`).
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class Partners:
     def is_partner(self, spark: SparkSession, source: Source) -> Column | None:
         """Whether a row of the source is one of them; None when there are too many to look up."""
         if self.count <= _FEW:
-            return F.expr(listed(source.row_id, self._numbers()))
-        parts = range(source.parts)
+            return F.expr(listed(source.number, self._numbers()))
+        parts = range(source.number_parts)
         lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
         if lookup is None:
             return None
-        part = f"shiftright({source.row_id}, {PLACE_BITS})"
-        place = f"({source.row_id} & {(1 << PLACE_BITS) - 1}L)"
+        part = f"shiftright({source.number}, {PLACE_BITS})"
+        place = f"({source.number} & {(1 << PLACE_BITS) - 1}L)"
         return lookup.is_marked(spark, part, place)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.commands.conditions import partition_predicate
 from ebbtide.commands.merge_clauses import BoundMerge
+from ebbtide.commands.merge_keys import KeyBounds
 from ebbtide.commands.merge_source import Source
 from ebbtide.log import Snapshot
 from ebbtide.pruning import split_conjuncts
@@ -164,13 +165,25 @@ def pinned_source(
     spark: SparkSession, source: Source, merge: BoundMerge, ranges: Sequence[KeyRange]
 ) -> tuple[Source, list[str]]:
     """The source, computed, and what its keys say of matching rows."""
-    bounds = {}
+    asked = {}
     for place, item in enumerate(ranges):
-        bounds[f"low{place}"] = F.min(item.key).cast("string")
-        bounds[f"high{place}"] = F.max(item.key).cast("string")
-    pinned, answers = source.pinned(spark, bounds, _key_bytes(merge, ranges))
-    said = [item.condition(answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(ranges)]
+        asked[f"low{place}"] = F.min(item.key).cast("string")
+        asked[f"high{place}"] = F.max(item.key).cast("string")
+    key_bytes = _key_bytes(merge, ranges)
+    pinned, answers = source.pinned(spark, asked, key_bytes)
+    bounds = [(answers[f"low{place}"], answers[f"high{place}"]) for place in range(len(ranges))]
+    if key_bytes is not None and len(ranges) == 1:
+        pinned = replace(pinned, key_bounds=_key_bounds(pinned, ranges[0], *bounds[0]))
+    said = [item.condition(*found) for item, found in zip(ranges, bounds, strict=True)]
     return pinned, [text for text in said if text is not None]
+
+
+def _key_bounds(source: Source, item: KeyRange, low: str | None, high: str | None) -> KeyBounds | None:
+    """Where keys are looked up instead of joined."""
+    if not isinstance(item.type, _NUMBERS) or low is None or high is None:
+        return None
+    bounds = KeyBounds(item.column, item.key_text, int(low), int(high))
+    return bounds if bounds.are_worth_it(source.num_rows) else None
 
 
 def _key_bytes(merge: BoundMerge, ranges: Sequence[KeyRange]) -> str | None:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
+from ebbtide.commands.merge_keys import KeyBounds, SourceKeys
 from ebbtide.commands.merge_request import MergeRequest
 from ebbtide.errors import UnknownColumnError
 
@@ -51,6 +52,20 @@ class Source:
     is_small: bool = False
     # What ON compares, without the rest of the rows.
     has_small_keys: bool = False
+    # Where partners are found by whole numbers alone and a lookup pays: between which they lie, and, once they are
+    # gathered, all of them.
+    key_bounds: KeyBounds | None = None
+    keys: SourceKeys | None = None
+
+    @property
+    def number(self) -> str:
+        """SQL over its rows: the number by which those with a partner are told."""
+        return self.row_id if self.keys is None else self.keys.bounds.number_of_row
+
+    @property
+    def number_parts(self) -> int:
+        """In how many parts those numbers are."""
+        return self.parts if self.keys is None else 1
 
     @property
     def is_tiny(self) -> bool:
@@ -73,6 +88,12 @@ class Source:
             return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
         is_sent = self.is_small or (by_keys and self.has_small_keys)
         return target.join(F.broadcast(self.frame) if is_sent else self.frame, condition, how)
+
+    def with_keys(self, *, allows_many: bool) -> Source:
+        """With its keys gathered, if a lookup pays. `allows_many`: rows of the target may have several partners."""
+        if self.key_bounds is None:
+            return self
+        return replace(self, key_bounds=None, keys=self.key_bounds.gathered(self.rows, allows_many=allows_many))
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""

@@ -4,6 +4,7 @@
                     otherwise the matched rows, found again by their positions and joined with the source once more.
                     Rows without a partner need no join
     inserted rows   rows of the source without a partner
+                    Where both are the source's rows, all of these are written whatever finds a partner (`write_source`)
     copied rows     the unchanged rows of rewritten files, where the table has no deletion vectors
     changes         with a change data feed: rows as they were and as they are, rows deleted, rows inserted
 
@@ -107,6 +108,25 @@ class MergeWriter:
             discard(self.snapshot.store, [written])
             raise
 
+    @property
+    def takes_whole_source(self) -> bool:
+        """Whether every row of the source is written as it is, be it for a matched row or as a new one.
+
+        That holds as long as none has two matched rows, which only the matches tell.
+        """
+        merge = self.merge
+        is_upsert = merge.updates_to_source_rows and merge.inserts_source_rows and not merge.by_source
+        return is_upsert and not self.told and self.ids is None
+
+    def write_source(self) -> WrittenFiles:
+        """The rows of the source, in as few files as they need."""
+        source = self.source
+        rows = self._row_of(source.frame, 0, self.merge.matched[0], [])
+        divided = self._divided(
+            rows, in_one_task=source.num_rows <= _ONE_TASK_ROWS, is_divided=source.is_evenly_divided
+        )
+        return write_files(self.spark, divided, self.target)
+
     def _united(self, frames: Sequence[DataFrame]) -> DataFrame:
         ids = self.ids.names if self.ids else ()
         names = [*self.merge.schema.names, *ids, *([_CHANGE_TYPE] if self.told else []), _IS_INSERTED]
@@ -128,17 +148,20 @@ class MergeWriter:
             frames.append(_as_inserts(inserted) if self.told else inserted)
         if not frames:
             return []
-        rows = self._united(frames)
-        if in_one_task:
-            return [rows.coalesce(1)]
-        columns = [border.column(field.name) for field in self.target.partition_fields]
-        if columns:
-            return [rows.repartition(*columns)]
         # Where all rows come out of a shuffled join, that has divided them already.
         is_divided = not self.source.is_small and not any(item.missing_updated for item in changed)
         if taken is not None and len(frames) == 1:
             is_divided = self.source.is_evenly_divided
-        return [rows if is_divided else rows.hint("rebalance")]
+        return [self._divided(self._united(frames), in_one_task=in_one_task, is_divided=is_divided)]
+
+    def _divided(self, rows: DataFrame, *, in_one_task: bool, is_divided: bool) -> DataFrame:
+        """The rows in parts that become files; `is_divided` says that their parts will do."""
+        if in_one_task:
+            return rows.coalesce(1)
+        columns = [border.column(field.name) for field in self.target.partition_fields]
+        if columns:
+            return rows.repartition(*columns)
+        return rows if is_divided else rows.hint("rebalance")
 
     # --- updated ------------------------------------------------------------------------------------------------------
 

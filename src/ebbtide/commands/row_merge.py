@@ -4,6 +4,8 @@
     otherwise       first the rows to change are found (`merge_matching`), then everything new is written in one go
                     (`merge_writing`). With deletion vectors the changed rows are marked in their files and nothing else
                     is written; without, the files are replaced.
+    upsert          where all rows of the source are written as they are, whoever finds a partner, the write does not
+                    wait for the matches
 
 When another writer won the race and left the files that we looked at as they were, and brought none that we would have
 looked at, what was written stands. Otherwise the merge is done anew, with the same source, on what the winner left, and
@@ -47,6 +49,7 @@ from ebbtide.transaction import Lost
 from ebbtide.transaction.table_changes import property_changes
 from ebbtide.write import WrittenFiles
 from ebbtide.write.abandoned import discard
+from ebbtide.write.ahead import writing_ahead
 
 __all__ = ["RowMerge"]
 
@@ -141,12 +144,36 @@ class RowMerge:
         found = resolve_files(self.snapshot, self.files, storage_options=options.storage_options)
         few_shuffles = self.source.is_small or (self.merge.updates_to_source_rows and self.source.has_small_keys)
         with border.search_settings(self.spark, few_shuffles=few_shuffles):
-            if not self.request.is_insert_only:
-                self._match(found)
+            if self.uses_vectors and self._writer.takes_whole_source:
+                self._match_and_write(found)
+            else:
+                if not self.request.is_insert_only:
+                    self._match(found)
+                self._write(found)
+
+    @property
+    def _writer(self) -> MergeWriter:
+        told = self.snapshot.properties.enable_change_data_feed and not self.request.is_insert_only
+        return MergeWriter(self.spark, self.snapshot, self.merge, self.source, told)
+
+    def _match_and_write(self, found: Sequence[ScanFile]) -> None:
+        """Write the source while its partners are looked for."""
+        started = time.monotonic()
+        with writing_ahead(self.spark, self.snapshot.store, self._writer.write_source) as ahead:
+            self._match(found)
+            # As many partners as matched rows: none of them has two, for a matched row has one partner.
+            partners = self.matches.partners
+            if partners is not None and partners.count == self.matches.count("matched_updated"):
+                self.written, self.inserted = ahead.taken(), self.source.num_rows - partners.count
+        if self.written is None:
             self._write(found)
+        else:
+            self._finish([])
+            self.rewrite_time_ms += elapsed_ms(started)
 
     def _match(self, found: Sequence[ScanFile]) -> None:
         started = time.monotonic()
+        self.source = self.source.with_keys(allows_many=self.request.deletes_every_match)
         self.matches = find_matches(
             self.spark,
             self.snapshot,
@@ -165,16 +192,18 @@ class RowMerge:
         started = time.monotonic()
         changed = self.matches.files
         rewritten = [] if self.uses_vectors else self._rewritten(found)
-        told = self.snapshot.properties.enable_change_data_feed and not self.request.is_insert_only
-        writer = MergeWriter(self.spark, self.snapshot, self.merge, self.source, told)
         # Rows first: if one of them breaks a rule of the table, no vector has been written.
-        self.written, self.inserted = writer.write(changed, rewritten, found, self.matches.partners)
+        self.written, self.inserted = self._writer.write(changed, rewritten, found, self.matches.partners)
+        self._finish(rewritten)
+        self.rewrite_time_ms += elapsed_ms(started)
+
+    def _finish(self, rewritten: Sequence[RewrittenFile]) -> None:
+        """The rows are written: what becomes of the files that they come from."""
         self.replaced = tuple(file.add for file, _ in rewritten)
         self.keeps_row_ids = RowIdColumns.of(self.snapshot) is not None
         self._check_rows(rewritten)
         if self.uses_vectors:
-            self.marked = self._marked(changed)
-        self.rewrite_time_ms += elapsed_ms(started)
+            self.marked = self._marked(self.matches.files)
 
     def _rewritten(self, found: Sequence[ScanFile]) -> list[RewrittenFile]:
         """The files to replace, with the rows not to copy. As in the reference these are all files in which a row was

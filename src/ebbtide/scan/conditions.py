@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from ebbtide.log import Snapshot
 from ebbtide.pruning import PruneResult, prune
@@ -61,7 +63,13 @@ def prune_snapshot(
 
 def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     """No rows, but the table's columns: what a condition is resolved against."""
-    return spark.createDataFrame([], TableColumns.of(snapshot).logical)
+    return _without_rows(spark, TableColumns.of(snapshot).logical)
+
+
+@lru_cache(maxsize=8)
+def _without_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
+    """Kept, because a command asks several times and each takes thirty calls into the JVM."""
+    return spark.createDataFrame([], schema)
 
 
 def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = False) -> str | None:

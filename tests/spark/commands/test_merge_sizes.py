@@ -11,7 +11,7 @@ from tests.support.merge_checks import checked_merge
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_partners, merge_source, merge_writing
+from ebbtide.commands import merge_keys, merge_partners, merge_source, merge_writing
 from ebbtide.commands.merge_source import is_small
 from ebbtide.errors import RequestError
 from ebbtide.scan import dataframe
@@ -28,8 +28,12 @@ def test_source_is_sent_to_all_tasks_when_it_is_known_to_be_small(num_bytes, sma
     assert is_small(num_bytes) is small
 
 
-@pytest.fixture(autouse=True, params=["large source", "large table", "more partners than can be looked up"])
+@pytest.fixture(
+    autouse=True, params=["large source", "large table", "more partners than can be looked up", "many keys"]
+)
 def sizes(request, monkeypatch):
+    if request.param == "many keys":
+        monkeypatch.setattr(merge_keys, "_MANY", 0)
     if request.param != "large table":
         monkeypatch.setattr(merge_source, "is_small", lambda _: False)
     if request.param == "large table":
@@ -41,10 +45,12 @@ def sizes(request, monkeypatch):
         monkeypatch.setattr(merge_partners, "mark_lookup", lambda *_: None)
 
 
-@pytest.fixture(params=["vectors", "rewrites"])
+@pytest.fixture(params=["vectors", "vectors and a change feed", "rewrites"])
 def table(request, tmp_path):
-    builder = TableBuilder(tmp_path / "t", SCHEMA).change_data_feed()
-    if request.param == "vectors":
+    builder = TableBuilder(tmp_path / "t", SCHEMA)
+    if request.param != "vectors":
+        builder.change_data_feed()
+    if request.param.startswith("vectors"):
         builder.deletion_vectors()
     for group in ((1, 2, 3), (4, 5, 6)):
         builder.file([{"id": number, "v": f"old{number}"} for number in group])

@@ -21,7 +21,7 @@ from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_partners, merge_source
+from ebbtide.commands import merge_keys, merge_partners, merge_source
 from ebbtide.commands.merge import MergeCommand
 from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import WriteOptions
@@ -37,6 +37,8 @@ ON_SPARK = settings(max_examples=12, deadline=None, suppress_health_check=list(H
 KEYS = st.one_of(st.none(), st.integers(0, 6))
 VALUES = st.one_of(st.none(), st.integers(-3, 3))
 ROWS = st.tuples(KEYS, VALUES, st.sampled_from(["a", "b"]))
+# What the source is taken for decides how Spark finds partners in it.
+SIZES = st.fixed_dictionaries({"is_small": st.booleans(), "has_many_keys": st.booleans()})
 
 
 def less(one, other):
@@ -94,8 +96,7 @@ def merges(draw):
         "not_matched": draw(clauses(INSERT, OF_SOURCE)),
         "by_source": draw(clauses(BY_SOURCE, OF_TARGET)),
         "source": draw(st.lists(ROWS, max_size=6)),
-        # What the source is taken for decides how Spark joins it.
-        "is_small": draw(st.booleans()),
+        **draw(SIZES),
     }
 
 
@@ -174,17 +175,18 @@ def run(spark, files, steps, *, feed, partitioned):
 def step(spark, path, target, merge, vectors):
     expected = modelled(target, merge)
     command = MergeCommand(spark, request(spark, path, merge, vectors))
-    if expected is None:
-        with pytest.raises(RequestError, match="more than one row of the source"):
-            command.run()
-        return target
     before = look(spark, path)
     # What stands in for size decides how the source is joined, and how marks and partners reach Spark.
     with (
         mock.patch.object(merge_source, "is_small", lambda _: merge["is_small"]),
+        mock.patch.object(merge_keys, "_MANY", 0 if merge["has_many_keys"] else 1 << 60),
         mock.patch.object(dataframe, "has_few_marks", lambda _: merge["is_small"]),
         mock.patch.object(merge_partners, "_FEW", 64 if merge["is_small"] else 0),
     ):
+        if expected is None:
+            with pytest.raises(RequestError, match="more than one row of the source"):
+                command.run()
+            return target
         result = command.run()
     assert_merged(spark, path, before, result)
     rows, counts = expected
@@ -227,7 +229,7 @@ def whole_rows(draw):
         "not_matched": draw(st.sampled_from([[], [("star", None)], [("some", None)], [("star", "s.v > 0")]])),
         "by_source": draw(st.sampled_from([[], [("update", "t.v > 0")]])),
         "source": draw(st.lists(ROWS, max_size=6, unique_by=lambda row: row[0])),
-        "is_small": draw(st.booleans()),
+        **draw(SIZES),
     }
 
 
@@ -239,3 +241,27 @@ def whole_rows(draw):
 )
 def test_merges_that_take_the_rows_of_the_source_leave_what_a_list_would_be(spark, files, steps, partitioned):
     run(spark, files, steps, feed=False, partitioned=partitioned)
+
+
+@st.composite
+def by_key_alone(draw):
+    """ON compares whole numbers and no clause looks further: partners are looked up, where there are enough of them."""
+    return {
+        "on": "t.k = s.k",
+        "matched": [(draw(st.sampled_from(sorted(MATCHED))), None)],
+        "not_matched": draw(clauses(INSERT, OF_SOURCE)),
+        "by_source": [],
+        "source": draw(st.lists(ROWS, max_size=6)),
+        "is_small": draw(st.booleans()),
+        "has_many_keys": True,
+    }
+
+
+@ON_SPARK
+@given(
+    files=FILES,
+    steps=st.lists(st.tuples(by_key_alone(), st.sampled_from(["on", "off"])), min_size=1, max_size=2),
+    feed=st.booleans(),
+)
+def test_merges_that_look_keys_up_leave_what_a_list_would_be(spark, files, steps, feed):
+    run(spark, files, steps, feed=feed, partitioned=False)

@@ -1,0 +1,123 @@
+"""Does an upsert, which writes its source while its matches are looked for, leave what any merge leaves?"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.support.merge_checks import checked_merge
+from tests.support.table_builder import TableBuilder
+
+import ebbtide
+from ebbtide.commands import merge_keys, row_merge
+from ebbtide.commands.merge_writing import MergeWriter
+from ebbtide.errors import ConstraintViolationError, RequestError
+from ebbtide.table import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
+
+
+@pytest.fixture(params=["joined", "looked up"], autouse=True)
+def found_by(request, monkeypatch):
+    if request.param == "looked up":
+        monkeypatch.setattr(merge_keys, "_MANY", 0)
+    return request.param
+
+
+def table(tmp_path, *ids):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
+    builder.file([{"id": number, "v": "old"} for number in ids])
+    return builder.commit()
+
+
+def upsert(spark, table, *rows):
+    source = spark.createDataFrame(list(rows), "id long, v string").alias("s")
+    merge = DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, "t.id = s.id")
+    return merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+
+
+def rows(spark, table):
+    return sorted(map(tuple, ebbtide.read(spark, str(table.path)).collect()), key=repr)
+
+
+def files(table):
+    return sorted(path.name for path in table.path.rglob("*.parquet"))
+
+
+def test_rows_are_counted_by_what_became_of_them(spark, tmp_path):
+    written = table(tmp_path, 1, 2, 3)
+    result = checked_merge(spark, written.path, upsert(spark, written, (2, "new"), (7, "new"), (None, "new")).execute)
+    assert (result.num_updated_rows, result.num_inserted_rows) == (1, 2)
+    assert rows(spark, written) == [(1, "old"), (2, "new"), (3, "old"), (7, "new"), (None, "new")]
+
+
+@pytest.mark.parametrize("low", [-(2**63), -5, 2**63 - 3])
+def test_keys_at_the_ends_of_their_type(spark, tmp_path, low):
+    others = [-(2**63), -1, 0, 2**63 - 1]
+    written = table(tmp_path, *{low, low + 1, *others})
+    result = upsert(spark, written, (low, "new"), (low + 2, "new")).execute()
+    assert result.num_updated_rows + result.num_inserted_rows == 2
+    expected = dict.fromkeys({low + 1, *others}, "old") | {low: "new", low + 2: "new"}
+    assert rows(spark, written) == sorted(expected.items(), key=repr)
+
+
+def test_source_row_with_two_matched_rows_is_written_twice(spark, tmp_path):
+    written = table(tmp_path, 1, 1, 3)
+    result = checked_merge(spark, written.path, upsert(spark, written, (1, "new"), (9, "new")).execute)
+    assert (result.num_updated_rows, result.num_inserted_rows) == (2, 1)
+    assert rows(spark, written) == [(1, "new"), (1, "new"), (3, "old"), (9, "new")]
+    # What was written first, for one matched row each, is not left in the table.
+    assert len(files(written)) == 2
+
+
+def test_refused_upsert_leaves_no_file(spark, tmp_path):
+    written = table(tmp_path, 1, 2)
+    before = files(written)
+    with pytest.raises(RequestError, match="more than one row of the source"):
+        upsert(spark, written, (1, "a"), (1, "b")).execute()
+    assert files(written) == before
+    assert rows(spark, written) == [(1, "old"), (2, "old")]
+
+
+def test_row_that_breaks_a_rule_leaves_no_file(spark, tmp_path):
+    written = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
+    written.table_property("delta.constraints.short", "length(v) < 5")
+    written.file([{"id": 1, "v": "old"}])
+    written.commit()
+    before = files(written)
+    with pytest.raises(ConstraintViolationError):
+        upsert(spark, written, (1, "far too long"), (2, "new")).execute()
+    assert files(written) == before
+    assert rows(spark, written) == [(1, "old")]
+
+
+def test_failed_search_takes_the_write_with_it(spark, tmp_path, monkeypatch):
+    written = table(tmp_path, 1, 2)
+    before = files(written)
+
+    def fails(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(row_merge, "find_matches", fails)
+    with pytest.raises(KeyboardInterrupt):
+        upsert(spark, written, (1, "new"), (2, "new")).execute()
+    assert files(written) == before
+
+
+def test_empty_source_and_empty_table(spark, tmp_path):
+    written = table(tmp_path, 1)
+    assert upsert(spark, written).execute().version is None
+    empty = TableBuilder(tmp_path / "empty", SCHEMA).deletion_vectors().commit()
+    assert upsert(spark, empty, (1, "new")).execute().num_inserted_rows == 1
+    assert rows(spark, empty) == [(1, "new")]
+
+
+def test_write_begins_before_the_matches_are_known(spark, tmp_path, monkeypatch):
+    """Without this the tests above would pass for a merge that does one after the other."""
+    seen = []
+    write, find = MergeWriter.write_source, row_merge.find_matches
+    monkeypatch.setattr(MergeWriter, "write_source", lambda self: (seen.append("write"), write(self))[1])
+    monkeypatch.setattr(row_merge, "find_matches", lambda *args, **more: (seen.append("find"), find(*args, **more))[1])
+    upsert(spark, table(tmp_path, 1, 2), (1, "new")).execute()
+    assert sorted(seen) == ["find", "write"]
