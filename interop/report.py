@@ -23,11 +23,6 @@ Does another engine see the rows that Ebbtide wrote, and does Ebbtide see what i
 them about each kind of table and makes this page from `interop/results.json`; edit neither. Rows are compared with a
 model in plain Python, never counts.
 
-**Provisional.** The cells below were gathered in several partial runs on a busy machine while the harness was being
-written, and most of them, all of delta-spark's included, before its last corrections (a restore to version 0 in the
-model, refused draws counted as commits, an explanation that could have hidden a fault of ours in a history). One whole
-run of `make interop` is due and replaces them.
-
 - **agrees**: the same rows.
 - **refuses**: the engine says that it does not do this. Nothing is wrong; the number leads to its words.
 - **differs**: the engine raises by mistake, or has other rows. The number leads to the smallest example.

@@ -347,10 +347,20 @@ def footer_shows_nan(created_by: str | None) -> bool:
     return _FOOTER_SHOWS_NAN.match(created_by or "") is not None
 
 
-def observed(frame: DataFrame, metrics: Mapping[str, Column]) -> tuple[DataFrame, Observation]:
-    """The frame, and what will tell the aggregates over the rows that pass this point in its next action."""
+def observed(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tuple[DataFrame, Observation]:
+    """The frame, and what will tell the aggregates over the rows that pass this point in its next action.
+
+    They are columns, or SQL, which is quicker (see `column`).
+    """
     observation = Observation()
-    return frame.observe(observation, *(value.alias(name) for name, value in metrics.items())), observation
+    return frame.observe(observation, *_named(metrics)), observation
+
+
+def _named(metrics: Mapping[str, Column | str]) -> list[Column]:
+    return [
+        F.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
+        for name, value in metrics.items()
+    ]
 
 
 def reported(observation: Observation) -> dict[str, Any]:
@@ -371,32 +381,34 @@ def reported(observation: Observation) -> dict[str, Any]:
     return answers[0]
 
 
-def pinned(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, Column]) -> tuple[DataFrame, dict[str, Any]]:
-    """The frame, computed once and kept by Spark, and the aggregates over its rows."""
+def pinned(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, str]) -> tuple[DataFrame, dict[str, Any]]:
+    """The frame, computed once and kept by Spark, and the aggregates over its rows, which are SQL."""
     if is_connect(spark):
         # Its checkpoint does not hand on what was observed on the way, so the rows are looked at a second time.
         kept = frame.localCheckpoint()
-        [row] = kept.agg(*(value.alias(name) for name, value in metrics.items())).collect()
+        [row] = kept.agg(*_named(metrics)).collect()
         return kept, row.asDict()
     passing, observation = observed(frame, metrics)
     return passing.localCheckpoint(), reported(observation)
 
 
 def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable[[], _T], Callable[[], object]]:
-    """The work for another thread, with the settings of this one, and what stops the Spark jobs that it has begun."""
+    """The work for another thread, with the settings of this one, and what stops the Spark jobs that it has begun.
+
+    Classic sessions up to Spark 4.3 do not hand their tags to the jobs of a write: there nothing is stopped, and the
+    work runs to its end. (An interrupt from the keyboard stops all jobs there anyway.)
+    """
     tag = f"ebbtide-{uuid4().hex}"
-    # Classic sessions have tags as well, but up to Spark 4.3 these stop nothing: the jobs of a write do not get them.
-    jobs = None if is_connect(spark) else spark.sparkContext
 
     def tagged() -> _T:
-        spark.addTag(tag) if jobs is None else jobs.addJobTag(tag)
+        spark.addTag(tag)
         try:
             return work()
         finally:
-            spark.removeTag(tag) if jobs is None else jobs.removeJobTag(tag)
+            spark.removeTag(tag)
 
     inherited: Callable[[], _T] = inheritable_thread_target(spark)(tagged)
-    return inherited, lambda: spark.interruptTag(tag) if jobs is None else jobs.cancelJobsWithTag(tag)
+    return inherited, lambda: spark.interruptTag(tag)
 
 
 def read_by_field_id(spark: SparkSession) -> None:

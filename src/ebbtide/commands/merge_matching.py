@@ -138,19 +138,21 @@ def _decided(
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
     by_match = joined.select(
-        F.col(f"{border.quoted(merge.alias)}.*"),
-        F.col(source.row_id).alias("__ebbtide_partner"),
+        f"{border.quoted(merge.alias)}.*",
+        F.expr(f"{source.row_id} AS __ebbtide_partner"),
         _kind(merge.matched, 0).alias("__ebbtide_kind"),
     )
     # From here on there are only columns of the target, so the clauses for rows without a partner see no others.
-    is_pair = F.col("__ebbtide_partner").isNotNull()
-    kind = F.when(is_pair, F.col("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
+    is_pair = "__ebbtide_partner IS NOT NULL"
+    kind = F.expr(f"CASE WHEN {is_pair} THEN __ebbtide_kind END")
+    if merge.by_source:
+        kind = F.when(F.expr(is_pair), F.expr("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
     decided = by_match.alias(merge.alias).select(
-        F.col(scan.file_column).alias("file"),
-        F.col(scan.row_column).alias("row"),
-        is_pair.alias("is_pair"),
+        F.expr(f"{scan.file_column} AS file"),
+        F.expr(f"{scan.row_column} AS row"),
+        F.expr(f"{is_pair} AS is_pair"),
         kind.alias("kind"),
-        F.col("__ebbtide_partner").alias("partner"),
+        F.expr("__ebbtide_partner AS partner"),
     )
     return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
 
@@ -169,10 +171,10 @@ def _looked_up(scan: PositionedScan, paired: DataFrame, merge: BoundMerge, keys:
 
 def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
     """`first` for an update, the next number for a delete, null when no clause holds."""
-    kind = F.lit(None).cast("int")
+    kind = F.expr("CAST(NULL AS INT)")
     for clause in reversed(clauses):
-        number = first if clause.kind == "update" else first + 1
-        kind = F.when(clause.condition, F.lit(number)).otherwise(kind)
+        number = F.expr(str(first if clause.kind == "update" else first + 1))
+        kind = number if clause.shown is None else F.when(clause.condition, number).otherwise(kind)
     return kind
 
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -45,18 +45,14 @@ class KeyRange:
     """A column of the target that must equal an expression of the source."""
 
     column: str
-    key_text: str
+    key: str
     type: T.DataType
-
-    @property
-    def key(self) -> Column:
-        return F.expr(self.key_text)
 
     @property
     def num_bytes(self) -> str:
         """SQL: about how many bytes a key has."""
         is_text = isinstance(self.type, T.StringType)
-        return f"coalesce(octet_length({self.key_text}), 0) + 16" if is_text else "8"
+        return f"coalesce(octet_length({self.key}), 0) + 16" if is_text else "8"
 
     def condition(self, low: str | None, high: str | None) -> str | None:
         """What holds for a matching row, as SQL; None when that cannot be said."""
@@ -167,8 +163,8 @@ def pinned_source(
     """The source, computed, and what its keys say of matching rows."""
     asked = {}
     for place, item in enumerate(ranges):
-        asked[f"low{place}"] = F.min(item.key).cast("string")
-        asked[f"high{place}"] = F.max(item.key).cast("string")
+        asked[f"low{place}"] = f"CAST(min({item.key}) AS STRING)"
+        asked[f"high{place}"] = f"CAST(max({item.key}) AS STRING)"
     key_bytes = _key_bytes(merge, ranges)
     pinned, answers = source.pinned(spark, asked, key_bytes)
     bounds = [(answers[f"low{place}"], answers[f"high{place}"]) for place in range(len(ranges))]
@@ -182,7 +178,7 @@ def _key_bounds(source: Source, item: KeyRange, low: str | None, high: str | Non
     """Where keys are looked up instead of joined."""
     if not isinstance(item.type, _NUMBERS) or low is None or high is None:
         return None
-    bounds = KeyBounds(item.column, item.key_text, int(low), int(high))
+    bounds = KeyBounds(item.column, f"({item.key})", int(low), int(high))
     return bounds if bounds.are_worth_it(source.num_rows) else None
 
 

@@ -108,18 +108,18 @@ class Source:
         return self.fields.get(name.lower())
 
     def pinned(
-        self, spark: SparkSession, aggregates: Mapping[str, Column], key_bytes: str | None
+        self, spark: SparkSession, aggregates: Mapping[str, str], key_bytes: str | None
     ) -> tuple[Source, dict[str, Any]]:
-        """The same source, computed, and the aggregates over its rows.
+        """The same source, computed, and the aggregates over its rows, which are SQL.
 
         `key_bytes` is SQL for the bytes of what a row of it is found by, None when more of it is needed.
         """
         asked = {
             **aggregates,
-            "num_rows": F.expr("count(1)"),
+            "num_rows": "count(1)",
             "num_bytes": self._estimated_bytes(),
-            "last_row": F.expr(f"max({self.row_id})"),
-            "key_bytes": F.expr(f"sum({key_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)"),
+            "last_row": f"max({self.row_id})",
+            "key_bytes": f"sum({key_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)",
         }
         with border.spark_errors("reading the source of the merge"):
             rows, answers = border.pinned(spark, self.rows, asked)
@@ -136,8 +136,8 @@ class Source:
         )
         return source, answers
 
-    def _estimated_bytes(self) -> Column:
-        """An aggregate: about how many bytes the rows have, null where that is unknown."""
+    def _estimated_bytes(self) -> str:
+        """An aggregate, as SQL: about how many bytes the rows have, null where that is unknown."""
         parts = ["count(1) * 64"]
         for field in self.fields.values():
             if isinstance(field.dataType, T.StringType | T.BinaryType):
@@ -145,8 +145,8 @@ class Source:
             elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
                 parts.append("count(1) * 16")
             else:
-                return F.expr("max(CAST(NULL AS LONG))")
-        return F.expr(" + ".join(parts))
+                return "max(CAST(NULL AS LONG))"
+        return " + ".join(parts)
 
 
 def open_source(request: MergeRequest) -> Source:
@@ -168,8 +168,10 @@ def open_source(request: MergeRequest) -> Source:
 
 
 def _with_copies(rows: DataFrame, row_id: str, fields: Mapping[str, T.StructField]) -> DataFrame:
-    copies = [border.column(field.name, _copy_name(row_id, place)) for place, field in enumerate(fields.values())]
-    return rows.select("*", *copies)
+    copies = [
+        f"{border.quoted(field.name)} AS {_copy_name(row_id, place)}" for place, field in enumerate(fields.values())
+    ]
+    return rows.selectExpr("*", *copies)
 
 
 def _copy_name(row_id: str, place: int) -> str:

@@ -109,7 +109,7 @@ class _Plan:
 
 def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging) -> _Counted:
     selected = list(plan.columns.selected)
-    metrics = {"rows": F.count(F.lit(1))}
+    metrics: dict[str, Column | str] = {"rows": "count(1)"}
     if plan.label is not None and plan.label_name is not None:
         selected.append(plan.label)
         label = border.column(plan.label_name)
