@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
+from ebbtide.commands.touched_files import block_and_bit
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_lookup import MarkLookup, mark_lookup
 
@@ -58,8 +59,7 @@ class KeyBounds:
 
     def gathered(self, rows: DataFrame, *, allows_many: bool) -> SourceKeys | None:
         """The keys of the source's rows; None when two rows have the same, unless `allows_many`."""
-        numbers = rows.where(f"{self.key} IS NOT NULL").selectExpr(f"{self.number_of_row} AS number")
-        bits = numbers.selectExpr("shiftright(number, 6) AS block", "shiftleft(1L, CAST(number & 63 AS INT)) AS bit")
+        bits = rows.where(f"{self.key} IS NOT NULL").selectExpr(*block_and_bit(self.number_of_row))
         folded = bits.groupBy("block").agg(F.expr("bit_or(bit) AS word"), F.expr("count(1) AS rows"))
         with border.spark_errors("reading the keys of the source"):
             words = folded.toArrow().combine_chunks()

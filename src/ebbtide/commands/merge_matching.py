@@ -23,7 +23,7 @@ from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
 from ebbtide.commands.merge_keys import SourceKeys
 from ebbtide.commands.merge_partners import Partners
 from ebbtide.commands.merge_source import Source
-from ebbtide.commands.touched_files import ONE_TASK_ROWS, chunks_of, total_rows, words_by_file
+from ebbtide.commands.touched_files import ONE_TASK_ROWS, block_and_bit, chunks_of, total_rows, words_by_file
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
@@ -110,7 +110,9 @@ def find_matches(
             decided = _decided(scan, target, merge, source, in_one_task=few and source.is_tiny)
         else:
             decided = _looked_up(scan, source.keys.paired(spark, target), merge, source.keys)
-        folded = _folded(decided, merge, few=few, wants_paired=wants_paired)
+        # Where partners matter there is a second one for each pair: the row of the source, with no file.
+        rows = decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided
+        folded = _folded(rows, merge, few=few, wants_paired=wants_paired)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
         if not allows_many and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
@@ -131,10 +133,7 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
 def _decided(
     scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, *, in_one_task: bool
 ) -> DataFrame:
-    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind.
-
-    Where partners matter there is a second one for each pair: the row of the source, with no file.
-    """
+    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
     by_match = joined.select(
@@ -147,26 +146,24 @@ def _decided(
     kind = F.expr(f"CASE WHEN {is_pair} THEN __ebbtide_kind END")
     if merge.by_source:
         kind = F.when(F.expr(is_pair), F.expr("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
-    decided = by_match.alias(merge.alias).select(
+    return by_match.alias(merge.alias).select(
         F.expr(f"{scan.file_column} AS file"),
         F.expr(f"{scan.row_column} AS row"),
         F.expr(f"{is_pair} AS is_pair"),
         kind.alias("kind"),
         F.expr("__ebbtide_partner AS partner"),
     )
-    return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
 
 
 def _looked_up(scan: PositionedScan, paired: DataFrame, merge: BoundMerge, keys: SourceKeys) -> DataFrame:
     """The same, from rows of the target that have a partner and clauses without conditions: the first one holds."""
-    decided = paired.selectExpr(
+    return paired.selectExpr(
         f"{scan.file_column} AS file",
         f"{scan.row_column} AS row",
         "true AS is_pair",
         f"{0 if merge.matched[0].kind == 'update' else 1} AS kind",
         f"{keys.bounds.number_of_partner} AS partner",
     )
-    return decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided.drop("partner")
 
 
 def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
@@ -179,9 +176,7 @@ def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
 
 
 def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: bool) -> DataFrame:
-    bits = decided.selectExpr(
-        "file", "shiftright(row, 6) AS block", "shiftleft(1L, CAST(row & 63 AS INT)) AS bit", "is_pair", "kind"
-    )
+    bits = decided.selectExpr("file", *block_and_bit("row"), "is_pair", "kind")
     if few:
         bits = bits.coalesce(1)
     words = {name: place for place, name in enumerate(_KINDS) if place in _kinds_of(merge)}

@@ -33,6 +33,7 @@ __all__ = [
     "DeletionVectorResult",
     "TouchedActions",
     "TouchedFileWithDV",
+    "block_and_bit",
     "chunks_of",
     "create_target_df_for_scanning_for_matches",
     "find_files_with_matching_rows",
@@ -271,12 +272,16 @@ def _folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> Data
     # As text: building the same from columns costs Python fifty calls into the JVM.
     pairs = matches.selectExpr(
         f"{scan.file_column} AS file",
-        f"shiftright({scan.row_column}, 6) AS block",
-        f"shiftleft(1L, CAST({scan.row_column} & 63 AS INT)) AS bit",
+        *block_and_bit(scan.row_column),
     )
     if few_rows:
         pairs = pairs.coalesce(1)
     return pairs.groupBy("file", "block").agg(F.expr("bit_or(bit) AS word"))
+
+
+def block_and_bit(number: str) -> tuple[str, str]:
+    """SQL for the number of the word that a number is in, and for its bit there; `number` is SQL for a long."""
+    return f"shiftright({number}, 6) AS block", f"shiftleft(1L, CAST({number} & 63 AS INT)) AS bit"
 
 
 def _row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, RowIndexSet]]:

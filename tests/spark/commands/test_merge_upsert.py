@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pyarrow as pa
 import pytest
 from tests.support.merge_checks import checked_merge
@@ -113,11 +115,21 @@ def test_empty_source_and_empty_table(spark, tmp_path):
     assert rows(spark, empty) == [(1, "new")]
 
 
-def test_write_begins_before_the_matches_are_known(spark, tmp_path, monkeypatch):
+def test_search_does_not_wait_for_the_write_nor_the_write_for_the_search(spark, tmp_path, monkeypatch):
     """Without this the tests above would pass for a merge that does one after the other."""
-    seen = []
+    writing, searching = Event(), Event()
     write, find = MergeWriter.write_source, row_merge.find_matches
-    monkeypatch.setattr(MergeWriter, "write_source", lambda self: (seen.append("write"), write(self))[1])
-    monkeypatch.setattr(row_merge, "find_matches", lambda *args, **more: (seen.append("find"), find(*args, **more))[1])
-    upsert(spark, table(tmp_path, 1, 2), (1, "new")).execute()
-    assert sorted(seen) == ["find", "write"]
+
+    def write_beside(self):
+        writing.set()
+        assert searching.wait(60), "the search waits for the write"
+        return write(self)
+
+    def find_beside(*args, **more):
+        searching.set()
+        assert writing.wait(60), "the write waits for the search"
+        return find(*args, **more)
+
+    monkeypatch.setattr(MergeWriter, "write_source", write_beside)
+    monkeypatch.setattr(row_merge, "find_matches", find_beside)
+    assert upsert(spark, table(tmp_path, 1, 2), (1, "new")).execute().num_updated_rows == 1

@@ -205,7 +205,14 @@ def step(spark, path, target, merge, vectors):
 
 
 FILES = st.lists(st.lists(ROWS, min_size=1, max_size=5), max_size=3)
-STEPS = st.lists(st.tuples(merges(), st.sampled_from(["on", "off"])), min_size=1, max_size=2)
+
+
+def steps_of(merge):
+    """One or two merges, with deletion vectors or without."""
+    return st.lists(st.tuples(merge, st.sampled_from(["on", "off"])), min_size=1, max_size=2)
+
+
+STEPS = steps_of(merges())
 
 
 @ON_SPARK
@@ -234,11 +241,7 @@ def whole_rows(draw):
 
 
 @ON_SPARK
-@given(
-    files=FILES,
-    steps=st.lists(st.tuples(whole_rows(), st.sampled_from(["on", "off"])), min_size=1, max_size=2),
-    partitioned=st.booleans(),
-)
+@given(files=FILES, steps=steps_of(whole_rows()), partitioned=st.booleans())
 def test_merges_that_take_the_rows_of_the_source_leave_what_a_list_would_be(spark, files, steps, partitioned):
     run(spark, files, steps, feed=False, partitioned=partitioned)
 
@@ -258,10 +261,6 @@ def by_key_alone(draw):
 
 
 @ON_SPARK
-@given(
-    files=FILES,
-    steps=st.lists(st.tuples(by_key_alone(), st.sampled_from(["on", "off"])), min_size=1, max_size=2),
-    feed=st.booleans(),
-)
+@given(files=FILES, steps=steps_of(by_key_alone()), feed=st.booleans())
 def test_merges_that_look_keys_up_leave_what_a_list_would_be(spark, files, steps, feed):
     run(spark, files, steps, feed=feed, partitioned=False)
