@@ -14,6 +14,9 @@ STAMP := $(VENV)/ebbtide.stamp
 # Around everything that starts Spark: JAVA_HOME, and Python workers on the environment's Python.
 SPARK := sh scripts/with_spark.sh $(VENV_PY)
 
+# Those that need delta-spark in the session itself.
+IN_REFERENCE_SESSION := $(patsubst %,tests/interop/test_reference_%.py,cases conflicts differences)
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types conformance torture bench bench-peers matrix reference interop format clean
@@ -57,7 +60,7 @@ matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
 reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself, whose JAR Maven downloads
 	@$(VENV_PY) scripts/reference_jars.py build/reference
 	@$(SPARK) -m pytest -m reference $(if $(ARGS),$(ARGS),tests/interop)
-	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference tests/interop/test_reference_cases.py tests/interop/test_reference_conflicts.py)
+	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference $(IN_REFERENCE_SESSION))
 
 interop: $(STAMP) ## other engines read what we write, write what we read, and take turns with us (ARGS='--short')
 	@$(VENV_PY) scripts/other_engines.py interop $(ARGS)

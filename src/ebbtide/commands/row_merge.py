@@ -194,6 +194,10 @@ class RowMerge:
         rewritten = [] if self.uses_vectors else self._rewritten(found)
         # Rows first: if one of them breaks a rule of the table, no vector has been written.
         self.written, self.inserted = self._writer.write(changed, rewritten, found, self.matches.partners)
+        if rewritten and not changed and not self.inserted:
+            # Nothing but copies: the conditions of all clauses turned out to hold nowhere.
+            self.discard()
+            self.written, rewritten = None, []
         self._finish(rewritten)
         self.rewrite_time_ms += elapsed_ms(started)
 
@@ -209,12 +213,22 @@ class RowMerge:
         """The files to replace, with the rows not to copy. As in the reference these are all files in which a row was
         looked at: paired with a row of the source, or any file where rows without a partner matter."""
         changed = {item.file.spark_path: item.changed for item in self.matches.files}
-        if not changed:
+        if not changed and not self._replaces_unchanged_files:
             return []
         regarded = self.matches.paired | set(changed)
         if self.merge.by_source:
             regarded = {file.spark_path for file in found}
         return [(file, changed.get(file.spark_path, RowIndexSet())) for file in found if file.spark_path in regarded]
+
+    @property
+    def _replaces_unchanged_files(self) -> bool:
+        """Whether files are copied although no row of theirs changes: where rows are inserted, as in the reference.
+
+        A table that only takes appends lets nothing be replaced, and there it can be left out without a difference.
+        """
+        partners = self.matches.partners
+        may_insert = self.merge.not_matched and (partners is None or partners.count < self.source.num_rows)
+        return bool(may_insert) and not self.snapshot.properties.append_only
 
     def _marked(self, changed: Sequence[ChangedFile]) -> tuple[TouchedFileWithDV, ...]:
         options = self.request.options

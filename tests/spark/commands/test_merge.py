@@ -114,6 +114,31 @@ def test_insert_only_merge_adds_files_and_nothing_else(spark, tmp_path, mode):
     assert len(ebbtide.read(spark, str(table.path)).collect()) == 9
 
 
+def never_matching(spark, table, *rows):
+    builder = merge(spark, table, source(spark, *rows)).whenMatchedUpdate("s.v = 'never'", {"v": "s.v"})
+    return builder.whenMatchedDelete("t.id < 0")
+
+
+def test_insertion_beside_clauses_that_never_hold_copies_what_the_reference_copies(spark, tmp_path, mode):
+    table = built(tmp_path, mode)
+    result = run(spark, table, never_matching(spark, table, (2, "b"), (9, "i")).whenNotMatchedInsertAll())
+    assert rows_of(spark, table) == OLD | {(9, "i")}
+    copied = 0 if mode == "vectors" else 3
+    assert result.operation_metrics["numTargetRowsCopied"] == copied
+    assert result.operation_metrics["numOutputRows"] == 1 + copied
+    assert result.operation_metrics["numTargetFilesRemoved"] == (0 if mode == "vectors" else 1)
+
+
+@pytest.mark.parametrize("rows", [[(2, "b")], [(2, "b"), (9, "not this one")]], ids=["all-matched", "none-inserted"])
+def test_where_no_clause_ever_holds_nothing_is_committed_and_nothing_left_behind(spark, tmp_path, mode, rows):
+    table = built(tmp_path, mode)
+    before = sorted(table.path.rglob("*.parquet"))
+    builder = never_matching(spark, table, *rows).whenNotMatchedInsert("s.v = 'i'", {"id": "s.id", "v": "s.v"})
+    assert run(spark, table, builder).version is None
+    assert newest_version(table.path) == 0
+    assert sorted(table.path.rglob("*.parquet")) == before
+
+
 def test_delete_only_merge_writes_no_rows_with_vectors(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     result = run(
