@@ -47,7 +47,7 @@ _CHANGE_TYPE: Final = "__ebbtide_change_type"
 _IS_INSERTED: Final = "__ebbtide_is_inserted"
 
 # Up to this many rows are read and written by one task: a shuffle would take longer than they do.
-_ONE_TASK_ROWS: Final = 200_000
+_ONE_WRITER_ROWS: Final = 200_000
 
 RewrittenFile = tuple[ScanFile, RowIndexSet]
 
@@ -123,7 +123,7 @@ class MergeWriter:
         source = self.source
         rows = self._row_of(source.frame, 0, self.merge.matched[0], [])
         divided = self._divided(
-            rows, in_one_task=source.num_rows <= _ONE_TASK_ROWS, is_divided=source.is_evenly_divided
+            rows, in_one_task=source.num_rows <= _ONE_WRITER_ROWS, is_divided=source.is_evenly_divided
         )
         return write_files(self.spark, divided, self.target)
 
@@ -137,7 +137,7 @@ class MergeWriter:
     ) -> list[DataFrame]:
         """Updated and inserted rows, in as few files as they need."""
         scanned = candidates if partners is None else [item.file for item in changed]
-        in_one_task = self.source.is_tiny and total_rows(scanned) + self.source.num_rows <= _ONE_TASK_ROWS
+        in_one_task = self.source.is_tiny and total_rows(scanned) + self.source.num_rows <= _ONE_WRITER_ROWS
         taken = self._taken(changed, partners)
         frames = [] if taken is None else [taken]
         updated = self._updated(changed, in_one_task, with_matched=taken is None)
