@@ -7,11 +7,13 @@ the same class of error. So the reference judges us, and the cases.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from tests.support.case_running import VIEW, Run, RunningCase, is_query, verb
 from tests.support.comparison import assert_same_rows
@@ -70,13 +72,25 @@ def played(run: Run, spark: Any, directory: Path, *, by_reference: bool) -> Play
             frame = spark.sql(as_reference_says(words)) if by_reference else ebbtide.sql(spark, words)
             rows = [row.asDict(recursive=True) for row in frame.collect()]
             result.answers.append(sorted(rows, key=str) if is_query(step) else rows)
-    except (DeltaError, PySparkException) as error:
-        named = error.error_class if isinstance(error, DeltaError) else error.getCondition()
-        result.refusal, result.message = named or "", str(error)
+    except (DeltaError, PySparkException, Py4JError) as error:
+        result.refusal, result.message = refused_by(error)
     finally:
         case.views = [name for step in run.steps for name in VIEW.findall(step)]
         case.drop_views()
     return result
+
+
+def refused_by(error: Exception) -> tuple[str, str]:
+    """The class of the error and its words."""
+    if isinstance(error, DeltaError):
+        return error.error_class, str(error)
+    if isinstance(error, PySparkException):
+        return error.getCondition() or "", str(error)
+    # PySpark looked for the words in a catalogue that has no errors of Delta's: the first exception has them.
+    words = str(error.__context__)
+    named = re.search(r"Exception: \[([\w.]+)\]", words)
+    assert named, words
+    return named[1], words.splitlines()[0]
 
 
 def as_reference_says(words: str) -> str:

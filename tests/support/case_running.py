@@ -410,12 +410,8 @@ class RunningCase:
 
 
 def is_wanted(error_class: str, wanted: str) -> bool:
-    """Spark's parser and Delta's analyser give the same mistake the same name, the latter behind DELTA_.
-
-    A name in small letters is no error class but a kind of mistake.
-    """
-    names = wanted.split("|")
-    return any(error_class in {name, f"DELTA_{name}"} or name.islower() for name in names)
+    """A name in small letters is no error class but a kind of mistake."""
+    return any(error_class == name or name.islower() for name in wanted.split("|"))
 
 
 def commit_counts(table: Path, version: int) -> dict[str, int]:

@@ -124,6 +124,11 @@ def test_queries_named_before_a_merge_or_an_insert_belong_to_its_source():
     ("clauses", "said"),
     [
         ("", "DELTA_MERGE_MISSING_WHEN"),
+        ("WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE", "[NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION]"),
+        (
+            "WHEN NOT MATCHED BY SOURCE THEN DELETE WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND a THEN DELETE",
+            "[NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION]",
+        ),
         ("WHEN MATCHED DELETE", "Expected THEN"),
         ("WHEN MATCHED THEN INSERT *", "UPDATE or DELETE"),
         ("WHEN NOT MATCHED THEN DELETE", "Expected INSERT"),
