@@ -27,7 +27,7 @@ from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
 from ebbtide.log.listing import list_log
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.scan import scan_rows
-from ebbtide.scan.conditions import prune_files
+from ebbtide.scan.conditions import asked_of_any_row, prune_snapshot, said
 from ebbtide.scan.counting import exact_count
 from ebbtide.session_settings import (
     MERGE_WITH_VECTORS,
@@ -57,7 +57,8 @@ def read(
 ) -> DataFrame:
     """The rows of the Delta table at `path`, now or at a version or time, as a DataFrame.
 
-    `where` filters the rows, and data files that it rules out are not even opened. (A `.where(...)` on the result is
+    `where` filters the rows, and data files that it rules out are not even opened; where it compares columns with
+    literals, deleted rows are looked for only among those that it lets through. (A `.where(...)` on the result is
     pushed into Parquet by Spark as usual, but by then all files of the table are part of the plan.) A timestamp is an
     ISO string or a datetime; without a zone it is in the session's time zone.
     """
@@ -65,9 +66,11 @@ def read(
         snapshot = _load(open_store(path, storage_options), spark, version, timestamp, config)
     if where is None:
         return scan_rows(spark, snapshot, storage_options=storage_options)
-    files = prune_files(spark, snapshot, where)
+    text = said(spark, snapshot, where)
+    files = prune_snapshot(spark, snapshot, text).files
+    first = asked_of_any_row(spark, snapshot, text)
     with spark_errors(f"filtering the rows of {snapshot.store.url}"):
-        frame = scan_rows(spark, snapshot, files, storage_options=storage_options).where(where)
+        frame = scan_rows(spark, snapshot, files, storage_options=storage_options, first=first).where(where)
         analyse(frame)
         return frame
 

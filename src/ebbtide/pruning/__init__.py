@@ -9,12 +9,16 @@ from ebbtide.pruning.conjuncts import (
     referenced_columns,
     split_conjuncts,
 )
+from ebbtide.pruning.harmless import harmless_part
 from ebbtide.pruning.prune import PruneResult, prune
+from ebbtide.pruning.scope import Scope
 
 __all__ = [
     "Conjuncts",
     "PruneResult",
+    "Scope",
     "classify_conjuncts",
+    "harmless_part",
     "is_partition_only",
     "nondeterministic_functions",
     "partition_only_conjuncts",

@@ -18,6 +18,7 @@ from ebbtide.pruning.scope import References, Scope
 __all__ = [
     "Conjuncts",
     "classify_conjuncts",
+    "conjuncts_of",
     "is_partition_only",
     "nondeterministic_functions",
     "partition_only_conjuncts",
@@ -51,7 +52,7 @@ class Conjuncts:
 def split_conjuncts(condition: str) -> list[str]:
     """The texts whose conjunction is the condition. A text that cannot be read is its own only conjunct."""
     parsed = parse_condition(condition)
-    return [parsed.text(part.span) for part in _conjuncts(parsed)]
+    return [parsed.text(part.span) for part in conjuncts_of(parsed)]
 
 
 def referenced_columns(
@@ -107,7 +108,7 @@ def classify_conjuncts(
     metadata: list[str] = []
     data: list[str] = []
     implied: list[str] = []
-    for part in _conjuncts(parsed):
+    for part in conjuncts_of(parsed):
         text = parsed.text(part.span)
         if _is_metadata_only(parsed, part, scope):
             metadata.append(text)
@@ -118,15 +119,16 @@ def classify_conjuncts(
     return Conjuncts(tuple(metadata), tuple(data), tuple(implied))
 
 
+def conjuncts_of(parsed: ParsedCondition) -> tuple[Predicate, ...]:
+    """The parts whose conjunction the condition is."""
+    return parsed.root.parts if isinstance(parsed.root, And) else (parsed.root,)
+
+
 def nondeterministic_functions(condition: str) -> frozenset[str]:
     """Spark's own non-deterministic functions that the condition calls. It cannot know about user-defined ones."""
     parsed = parse_condition(condition)
     references = _references(parsed, parsed.root, Scope(StructType(())))
     return frozenset() if references is None else references.functions & NONDETERMINISTIC
-
-
-def _conjuncts(parsed: ParsedCondition) -> tuple[Predicate, ...]:
-    return parsed.root.parts if isinstance(parsed.root, And) else (parsed.root,)
 
 
 def _references(parsed: ParsedCondition, part: Predicate, scope: Scope) -> References | None:

@@ -14,18 +14,17 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide.log import Snapshot
-from ebbtide.pruning import PruneResult, prune
+from ebbtide.pruning import PruneResult, Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
 from ebbtide.spark_border import asking_the_analyser
 
-__all__ = ["condition_text", "empty_frame", "prune_files", "prune_snapshot"]
+__all__ = ["asked_of_any_row", "condition_text", "empty_frame", "prune_snapshot", "said"]
 
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
@@ -37,12 +36,20 @@ _QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 
 
-def prune_files(
-    spark: SparkSession, snapshot: Snapshot, condition: str | Column, *, alias: str | None = None
-) -> pa.Table:
-    """The live files that can hold a row for which the condition is true."""
-    text = condition if isinstance(condition, str) else condition_text(empty_frame(spark, snapshot), condition)
-    return prune_snapshot(spark, snapshot, text, alias=alias).files
+def said(spark: SparkSession, snapshot: Snapshot, condition: str | Column) -> str | None:
+    """The condition over the table's columns as SQL text; None where it cannot be told."""
+    return condition if isinstance(condition, str) else condition_text(empty_frame(spark, snapshot), condition)
+
+
+def asked_of_any_row(spark: SparkSession, snapshot: Snapshot, text: str | None) -> str | None:
+    """The part of a condition that a scan may ask of rows that are marked (`pruning.harmless`)."""
+    scope = Scope(
+        snapshot.schema,
+        tuple(snapshot.metadata.partition_columns),
+        snapshot.properties.column_mapping_mode,
+        case_sensitive=_is_case_sensitive(spark),
+    )
+    return harmless_part(text, scope)
 
 
 def prune_snapshot(
@@ -56,9 +63,13 @@ def prune_snapshot(
         partition_columns=snapshot.metadata.partition_columns,
         column_mapping_mode=snapshot.properties.column_mapping_mode,
         alias=alias,
-        case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+        case_sensitive=_is_case_sensitive(spark),
         session_timezone=spark.conf.get("spark.sql.session.timeZone"),
     )
+
+
+def _is_case_sensitive(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.caseSensitive") == "true"
 
 
 def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:

@@ -51,10 +51,15 @@ def scan_rows(
     files: pa.Table | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
+    first: str | None = None,
 ) -> DataFrame:
-    """The rows of the given live files (all by default): logical columns, marked rows dropped."""
+    """The rows of the given live files (all by default): logical columns, marked rows dropped.
+
+    `first` is a condition over the columns of the files that the caller will ask as well, and that fails for no row: it
+    is asked before a row is looked up among the marks. Rows for which it does not hold may come all the same.
+    """
     found = resolve_files(snapshot, snapshot.files if files is None else files, storage_options=storage_options)
-    return scan_files(spark, snapshot, found)
+    return _Scan(spark, snapshot, first=first).rows(found)
 
 
 def scan_files(
@@ -97,12 +102,14 @@ class _Scan:
         with_positions: bool = False,
         also: Sequence[str] = (),
         row_ids: RowIdColumns | None = None,
+        first: str | None = None,
     ) -> None:
         self.spark = spark
         self.snapshot = snapshot
         self.columns = TableColumns.of(snapshot, also=also)
         self.with_positions = with_positions
         self.row_ids = row_ids
+        self.first = first
         self.file_of_number: dict[int, ScanFile] = {}
         self.by_size = False
         taken = [name for schema in (self.columns.read_schema, self.columns.logical) for name in schema.names]
@@ -218,7 +225,9 @@ class _Scan:
             marked = lookup.is_marked(self.spark, numbers.text, row)
         if marked is not None:
             # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
-            return raw.where(marked if keeps_marked else ~marked).withColumns(helpers)
+            # Spark asks filters in the order in which they stand, and those of the user come behind this one.
+            asked = raw if self.first is None else raw.where(self.first)
+            return asked.where(marked if keeps_marked else ~marked).withColumns(helpers)
         blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
         keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
         side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))

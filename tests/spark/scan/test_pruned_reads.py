@@ -6,6 +6,7 @@ The proof that a file is not opened: it is not there any more, and the read succ
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 
 import pyarrow as pa
@@ -109,6 +110,59 @@ def test_filter_on_the_result_still_needs_every_file(spark, builder):
 def test_condition_that_rules_out_nothing_or_everything_gives_the_same_rows(spark, builder, where):
     path = str(builder.path)
     assert_same_rows(ebbtide.read(spark, path, where=where), ebbtide.read(spark, path).where(where))
+
+
+@pytest.fixture
+def with_odd_deleted_row(tmp_path):
+    """The deleted row has a zero and a word where the others have numbers."""
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "name": pa.string()})).deletion_vectors()
+    rows = [{"id": number, "name": str(number)} for number in range(1, 200)]
+    # Alone in a list of marks, and among enough of them for a lookup.
+    for deleted in ([0], range(0, 199, 2)):
+        builder.file([{"id": 0, "name": "word"}, *rows], deleted=deleted)
+    return builder.commit()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["10 / id > 1", "name = 5", "CAST(name AS INT) < 7", "id < 50 AND 10 / id > 1", "id < 50 OR 10 / id > 1", "id < 9"],
+)
+def test_no_condition_fails_on_a_deleted_row(spark, with_odd_deleted_row, where):
+    path = str(with_odd_deleted_row.path)
+    expected = [each for each in ebbtide.read(spark, path).collect() if holds(where, each.id)]
+    assert_same_rows(ebbtide.read(spark, path, where=where).toArrow(), as_table(expected))
+    assert_same_rows(ebbtide.read(spark, path, where=F.expr(where)).toArrow(), as_table(expected))
+
+
+def holds(where, number):
+    return {
+        "10 / id > 1": number < 10,
+        "name = 5": number == 5,
+        "CAST(name AS INT) < 7": number < 7,
+        "id < 50 AND 10 / id > 1": number < 10,
+        "id < 50 OR 10 / id > 1": number < 50,
+        "id < 9": number < 9,
+    }[where]
+
+
+def as_table(rows):
+    columns = {"id": pa.array([each.id for each in rows], pa.int64()), "name": pa.array([each.name for each in rows])}
+    return pa.table(columns)
+
+
+def test_row_is_looked_up_among_the_marks_only_where_the_condition_holds(spark, with_odd_deleted_row, capsys):
+    path = str(with_odd_deleted_row.path)
+    before = planned(ebbtide.read(spark, path, where="id >= 150 AND 10 / id > 0"), capsys)
+    assert before.index("id#>=150") < before.index("getbit") < before.index("10.0/"), "asked first, then marks, then /"
+    assert before.count("id#>=150") == planned(ebbtide.read(spark, path).where("id >= 150"), capsys).count("id#>=150")
+
+
+def planned(frame, capsys):
+    """The conditions of the filter above the scan, without spaces and numbers of columns."""
+    frame.explain()
+    filters = [line for line in capsys.readouterr().out.splitlines() if "Filter " in line and "getbit" in line]
+    assert filters
+    return re.sub(r"#\d+L?", "#", re.sub(r"\s", "", filters[0]))
 
 
 def test_condition_that_no_file_can_fulfil_gives_the_schema_and_no_row(spark, builder):
