@@ -226,6 +226,15 @@ def not_pushed(value: Column) -> Column:
     return F.nanvl(value, value)
 
 
+def nothing_pushed_below(rows: DataFrame) -> DataFrame:
+    """The same rows, and no filter above is asked of others than these.
+
+    Spark pushes filters below a join whether or not they can fail on what the join drops. It pushes none below a filter
+    that is not deterministic.
+    """
+    return rows.where("monotonically_increasing_id() >= 0")
+
+
 def _has_nested_floats(data_type: T.DataType) -> bool:
     match data_type:
         case T.StructType():

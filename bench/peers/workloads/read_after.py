@@ -31,7 +31,7 @@ READS: dict[str, dict[str, Any]] = {
 }
 
 
-TURNS = 3
+TURNS = 5
 
 
 def run(run: Run) -> list[Case]:

@@ -223,19 +223,18 @@ class _Scan:
             marked = is_listed(marks, numbers.values, numbers.text, row)
         elif lookup := mark_lookup(marks, numbers.values):
             marked = lookup.is_marked(self.spark, numbers.text, row)
+        # Spark asks filters in the order in which they stand, and those of the user come behind the marks.
+        asked = raw if self.first is None else raw.where(self.first)
         if marked is not None:
             # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
-            # Spark asks filters in the order in which they stand, and those of the user come behind this one.
-            asked = raw if self.first is None else raw.where(self.first)
             return asked.where(marked if keeps_marked else ~marked).withColumns(helpers)
         blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
-        keyed = raw.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
+        keyed = asked.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
         side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))
         match = F.col(self.key_name) == F.col(self.marks_key_name)
         marked = blocks.is_marked(self.word_name, self.row_name)
-        if keeps_marked:
-            return keyed.join(side, match).where(marked)
-        return keyed.join(side, match, "left").where(~marked)
+        joined = keyed.join(side, match) if keeps_marked else keyed.join(side, match, "left")
+        return border.nothing_pushed_below(joined.where(marked if keeps_marked else ~marked))
 
     def _with_values(self, frame: DataFrame, values: pa.Table, schema: T.StructType, numbers: FileNumbers) -> DataFrame:
         """The rows with what is known of their files: `values` has a row for each file, in the order of the numbers."""
