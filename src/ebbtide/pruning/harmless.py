@@ -35,6 +35,8 @@ __all__ = ["harmless_part"]
 _WHOLE_NUMBERS: Final = {PrimitiveType(name): "integer" for name in ("byte", "short", "integer", "long")}
 _LITERAL_OF: Final = _WHOLE_NUMBERS | {PrimitiveType(name): name for name in ("string", "date", "timestamp", "boolean")}
 _LONGEST: Final = 1 << 63
+# Spark reads no such column from a file.
+_VOID: Final = PrimitiveType("void")
 
 
 def harmless_part(condition: str | None, scope: Scope) -> str | None:
@@ -58,7 +60,7 @@ def _is_harmless(part: Predicate, scope: Scope) -> bool:
         case Constant() | Opaque():
             return False
     column = scope.resolve(part.name) if len(part.name.parts) == 1 else None
-    if column is None or column.is_partition or column.physical_path != column.logical_path:
+    if column is None or column.is_partition or column.type == _VOID or column.physical_path != column.logical_path:
         return False
     return all(_fits(literal, column, scope) for literal in _literals(part))
 

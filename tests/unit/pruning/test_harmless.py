@@ -10,7 +10,7 @@ from ebbtide.pruning import Scope, harmless_part
 
 SCHEMA = columns(
     id="long", small="byte", name="string", day="date", at="timestamp", flag="boolean", x="double", d="decimal(10,2)",
-    p="string", s=columns(a="long"),
+    p="string", nothing="void", s=columns(a="long"),
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ def test_comparisons_with_literals_of_the_same_type_are_harmless(condition):
         "name LIKE '%a'",
         "p = 'a'",
         "s.a = 1",
+        "nothing IS NULL",
         "nobody = 1",
         "raise_error('x') IS NULL",
         "true",
