@@ -15,12 +15,12 @@ import pytest
 from tests.support.case_running import (
     CHANGING_VERBS,
     RESTORE,
-    Run,
     RunningCase,
     assert_every_expectation_is_asked,
     changes_no_row,
     deletes,
     is_query,
+    runs_of,
     verb,
 )
 from tests.support.shared_material import load_cases
@@ -54,19 +54,6 @@ def is_ours(case: dict[str, Any]) -> bool:
 def runs() -> list[Any]:
     cases = [case for area in AREAS for case in load_cases(area) if is_ours(case)]
     return [pytest.param(run, id=run.id) for case in cases for run in runs_of(case)]
-
-
-def runs_of(case: dict[str, Any]) -> list[Run]:
-    target = case["tables"]["target"]
-    partitionings = [tuple(by) for by in (target["partition_by"], *target.get("also_partition_by", []))]
-    found = []
-    for variant in case["variants"]:
-        found += [Run(case, variant, partition_by) for partition_by in partitionings]
-        if "cdf_optional" in case.get("tags", ()):
-            found.append(Run(case, variant, partitionings[0], with_feed=True))
-        if "without_evolution" in case["expect"]:
-            found.append(Run(case, variant, partitionings[0], evolves=False))
-    return found
 
 
 @pytest.mark.spark

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from tests.support.case_running import VIEW, Run, RunningCase, is_query, verb
+from tests.support.case_running import VIEW, Run, RunningCase, is_query, runs_of, verb
 from tests.support.comparison import assert_same_rows
 from tests.support.log_reading import commit_info, log_state, newest_version
 from tests.support.session_settings import session_settings
@@ -37,12 +37,6 @@ def runs() -> list[Any]:
     except SharedMaterialMissingError:
         return []
     return [pytest.param(run, id=run.id) for case in cases for run in runs_of(case)]
-
-
-def runs_of(case: dict[str, Any]) -> list[Run]:
-    target = case["tables"]["target"]
-    partitionings = [tuple(by) for by in (target["partition_by"], *target.get("also_partition_by", []))]
-    return [Run(case, variant, by) for variant in case["variants"] for by in partitionings]
 
 
 # What delta-spark refuses and Ebbtide does, by decision 005.

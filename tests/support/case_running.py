@@ -49,6 +49,7 @@ __all__ = [
     "deletes",
     "is_query",
     "keys_of",
+    "runs_of",
     "verb",
 ]
 
@@ -103,6 +104,21 @@ class Run:
     def steps(self) -> list[str]:
         steps = self.case["steps"]
         return steps if self.evolves else [step.replace("WITH SCHEMA EVOLUTION ", "") for step in steps]
+
+
+def runs_of(case: dict[str, Any]) -> list[Run]:
+    """Once for each variant and partitioning; once more with the change data feed where that is optional, and without
+    schema evolution where the case says what happens then."""
+    target = case["tables"]["target"]
+    partitionings = [tuple(by) for by in (target["partition_by"], *target.get("also_partition_by", []))]
+    found = []
+    for variant in case["variants"]:
+        found += [Run(case, variant, partition_by) for partition_by in partitionings]
+        if "cdf_optional" in case.get("tags", ()):
+            found.append(Run(case, variant, partitionings[0], with_feed=True))
+        if "without_evolution" in case["expect"]:
+            found.append(Run(case, variant, partitionings[0], evolves=False))
+    return found
 
 
 def verb(step: str) -> str:
