@@ -37,7 +37,7 @@ def sizes(request, monkeypatch):
     if request.param != "large table":
         monkeypatch.setattr(merge_source, "is_small", lambda _: False)
     if request.param == "large table":
-        monkeypatch.setattr(merge_writing, "_ONE_TASK_ROWS", 0)
+        monkeypatch.setattr(merge_writing, "_ONE_WRITER_ROWS", 0)
         monkeypatch.setattr(merge_source, "_TINY_ROWS", 0)
     monkeypatch.setattr(dataframe, "has_few_marks", lambda _: False)
     monkeypatch.setattr(merge_partners, "_FEW", 0)
