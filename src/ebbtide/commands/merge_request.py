@@ -22,7 +22,7 @@ from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
 
-__all__ = ["DeleteClause", "Expression", "InsertClause", "MergeRequest", "UpdateClause", "ValuesOf"]
+__all__ = ["DeleteClause", "Expression", "InsertClause", "MergeRequest", "UpdateClause", "ValuesOf", "check_last"]
 
 Expression: TypeAlias = str | Column
 # (column, value), as in `UpdateRequest`; None means `*`: every column gets the source's column of its name.
@@ -82,10 +82,10 @@ class MergeRequest:
             )
         for kind, clauses in (
             ("MATCHED", self.matched),
-            ("NOT_MATCHED", self.not_matched),
-            ("NOT_MATCHED_BY_SOURCE", self.not_matched_by_source),
+            ("NOT MATCHED", self.not_matched),
+            ("NOT MATCHED BY SOURCE", self.not_matched_by_source),
         ):
-            _check_last(kind, clauses)
+            check_last(kind, [clause.condition for clause in clauses])
         if any(isinstance(clause, UpdateClause) and clause.values is None for clause in self.not_matched_by_source):
             raise RequestError(
                 "WHEN NOT MATCHED BY SOURCE cannot UPDATE SET *: there is no row of the source. Name the columns."
@@ -102,12 +102,12 @@ class MergeRequest:
         return isinstance(only, DeleteClause) and only.condition is None
 
 
-def _check_last(kind: str, clauses: Sequence[UpdateClause | DeleteClause | InsertClause]) -> None:
-    if any(clause.condition is None for clause in clauses[:-1]):
-        words = kind.replace("_", " ")
+def check_last(kind: str, conditions: Sequence[object], *, prefix: str = "DELTA_") -> None:
+    """Refuse a clause behind one without a condition. Spark's parser has the same name for it, but for the prefix."""
+    if any(condition is None for condition in conditions[:-1]):
         raise RequestError(
-            f"Only the last WHEN {words} clause may be without a condition: no row would reach those behind it.",
-            error_class=f"DELTA_NON_LAST_{kind}_CLAUSE_OMIT_CONDITION",
+            f"Only the last WHEN {kind} clause may be without a condition: no row would reach those behind it.",
+            error_class=f"{prefix}NON_LAST_{kind.replace(' ', '_')}_CLAUSE_OMIT_CONDITION",
         )
 
 

@@ -83,12 +83,7 @@ def _literals(
 
 def _fits(literal: Literal, column: Column, scope: Scope) -> bool:
     """Whether Spark compares the two without a cast that could fail."""
-    if (
-        not column.is_comparable
-        or not isinstance(column.type, PrimitiveType)
-        or not scope.is_certainly_literal(literal)
-    ):
+    if not isinstance(column.type, PrimitiveType) or _LITERAL_OF.get(column.type) != literal.kind:
         return False
-    if isinstance(literal.value, int) and not -_LONGEST <= literal.value < _LONGEST:
-        return False
-    return _LITERAL_OF.get(column.type) == literal.kind
+    is_too_long = isinstance(literal.value, int) and not -_LONGEST <= literal.value < _LONGEST
+    return column.is_comparable and scope.is_certainly_literal(literal) and not is_too_long

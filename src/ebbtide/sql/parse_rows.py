@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from ebbtide.commands.merge_request import check_last
 from ebbtide.errors import RequestError
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeAction, MergeClause, Update
@@ -70,18 +71,9 @@ def parse_merge(reader: StatementReader, ctes: str) -> Merge:
             "A MERGE needs at least one WHEN clause that says what to do.", error_class="DELTA_MERGE_MISSING_WHEN"
         )
     for when in dict.fromkeys(clause.when for clause in clauses):
-        _check_last(when, [clause for clause in clauses if clause.when == when])
+        check_last(when.upper(), [clause.condition for clause in clauses if clause.when == when], prefix="")
     query = f"{ctes} SELECT * FROM {source}".lstrip()  # noqa: S608 (the user's own text)
     return Merge(path, query, condition, tuple(clauses), alias, source_alias, evolution)
-
-
-def _check_last(when: str, clauses: Sequence[MergeClause]) -> None:
-    """As Spark's parser does, under its name; a merge that is put together in Python has the name of the reference."""
-    if any(clause.condition is None for clause in clauses[:-1]):
-        raise RequestError(
-            f"Only the last WHEN {when.upper()} clause may be without a condition: no row would reach those behind it.",
-            error_class=f"NON_LAST_{when.upper().replace(' ', '_')}_CLAUSE_OMIT_CONDITION",
-        )
 
 
 def _source(reader: StatementReader) -> tuple[str, str | None]:
