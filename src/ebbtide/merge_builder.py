@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.commands.merge import MergeCommand
-from ebbtide.commands.merge_request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
-from ebbtide.commands.merge_results import MergeResult
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.merge.results import MergeResult
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot

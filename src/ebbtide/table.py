@@ -14,13 +14,13 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.commands.alter import add_feature_support
-from ebbtide.commands.create import CreateHow
-from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.delete_results import DeleteResult
+from ebbtide.commands.define.alter import add_feature_support
+from ebbtide.commands.define.create import CreateHow
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.results import DeleteResult
 from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, UpdateRequest, VectorMode, WriteOptions
-from ebbtide.commands.update import UpdateCommand
-from ebbtide.commands.update_results import UpdateResult
+from ebbtide.commands.update.command import UpdateCommand
+from ebbtide.commands.update.results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
 from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail

@@ -4,7 +4,7 @@ The builder that delta-spark users know:
 
     DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").partitionedBy("day").execute()
 
-It collects words, and `commands.create` serves them. What `execute` answers is for `ebbtide.table` to say.
+It collects words, and `commands.define.create` serves them. What `execute` answers is for `ebbtide.table` to say.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.create import CreateHow, CreateRequest, create_table
-from ebbtide.commands.table_definition import TableDefinition, schema_of
+from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
+from ebbtide.commands.define.definition import TableDefinition, schema_of
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import table_defaults, write_options

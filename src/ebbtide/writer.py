@@ -1,7 +1,7 @@
 """How does Python write a DataFrame to a table?
 
 `ebbtide.write(df, path, mode="append")`: one call for what `df.write.format("delta")` does elsewhere. Thin on purpose:
-the call becomes a request, and `commands.write` serves it.
+the call becomes a request, and `commands.write.command` serves it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from ebbtide.commands.write import WriteCommand
-from ebbtide.commands.write_request import WriteMode, WriteRequest, WriteResult
+from ebbtide.commands.write.command import WriteCommand
+from ebbtide.commands.write.request import WriteMode, WriteRequest, WriteResult
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import overwrites_dynamically, table_defaults, write_options
 from ebbtide.storage import open_store

@@ -20,8 +20,8 @@ from tests.support.log_reading import actions_of, newest_version, vector_file
 from tests.support.races import ID_SCHEMA, RacingStore, ids_at
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands import row_deletion
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete import rows as row_deletion
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import (
     ConcurrentAppendException,

@@ -25,7 +25,7 @@ from tests.support.races import RacingStore, ids_at, unnamed_files
 from tests.support.stores import HookedStore, SimulatedCrash
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import CommitOutcomeUnknownError, DeltaError, StorageError
 from ebbtide.log import load_snapshot

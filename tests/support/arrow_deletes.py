@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ebbtide.commands import delete as delete_module
-from ebbtide.commands import row_deletion
-from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.delete_results import DeleteResult
+from ebbtide.commands.delete import command as delete_module
+from ebbtide.commands.delete import rows as row_deletion
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.results import DeleteResult
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot

@@ -23,8 +23,8 @@ from deltalake.exceptions import CommitFailedError
 from tests.support.arrow_deletes import Condition, delete_without_spark, snapshot_ids
 from tests.support.races import new_data_file
 
-from ebbtide.commands import row_deletion
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete import rows as row_deletion
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import DeltaConcurrentModificationException
 from ebbtide.log import Snapshot, load_snapshot

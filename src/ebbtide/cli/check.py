@@ -20,7 +20,7 @@ from ebbtide.cli.output import (
     printable,
     share_text,
 )
-from ebbtide.commands.compatibility import ENGINES, CompatibilityReport, compatibility_report
+from ebbtide.commands.define.compatibility import ENGINES, CompatibilityReport, compatibility_report
 from ebbtide.log import load_snapshot
 from ebbtide.protocol.actions import Protocol
 from ebbtide.storage import open_store

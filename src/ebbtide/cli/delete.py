@@ -30,11 +30,11 @@ from ebbtide.cli.output import (
     size_text,
 )
 from ebbtide.cli.session import quiet_session, steady_console
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.delete_results import DeleteResult
-from ebbtide.commands.dry_run import DeleteForecast, forecast_delete
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.dry_run import DeleteForecast, forecast_delete
+from ebbtide.commands.delete.results import DeleteResult
 from ebbtide.commands.requests import DeleteRequest, VectorMode
+from ebbtide.commands.row_level.committing import assert_not_append_only
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.protocol.features import ensure_writable

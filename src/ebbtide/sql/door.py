@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ebbtide.commands.explanation import explain_delete
+from ebbtide.commands.delete.explanation import explain_delete
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.sql.parse import parse_statement

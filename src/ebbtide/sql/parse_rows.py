@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from ebbtide.commands.merge_request import check_last
+from ebbtide.commands.merge.request import check_last
 from ebbtide.errors import RequestError
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeAction, MergeClause, Update

@@ -18,7 +18,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from ebbtide.changes import read_changes
-from ebbtide.commands.subqueries import is_delta_path, table_places
+from ebbtide.commands.row_level.subqueries import is_delta_path, table_places
 from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.pruning.lexer import Token, tokenize

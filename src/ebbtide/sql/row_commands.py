@@ -10,13 +10,13 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.merge import MergeCommand
-from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause, ValuesOf
 from ebbtide.commands.requests import DeleteRequest, UpdateRequest
-from ebbtide.commands.update import UpdateCommand
-from ebbtide.commands.write import WriteCommand
-from ebbtide.commands.write_request import WriteRequest
+from ebbtide.commands.update.command import UpdateCommand
+from ebbtide.commands.write.command import WriteCommand
+from ebbtide.commands.write.request import WriteRequest
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from ebbtide.commands.alter import set_properties, unset_properties
-from ebbtide.commands.create import CreateHow, CreateRequest, create_table
-from ebbtide.commands.table_definition import TableDefinition, schema_of
-from ebbtide.commands.write import WriteCommand
-from ebbtide.commands.write_request import WriteMode, WriteRequest
+from ebbtide.commands.define.alter import set_properties, unset_properties
+from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
+from ebbtide.commands.define.definition import TableDefinition, schema_of
+from ebbtide.commands.write.command import WriteCommand
+from ebbtide.commands.write.request import WriteMode, WriteRequest
 from ebbtide.session_settings import table_defaults
 from ebbtide.spark_border import asking_the_analyser, spark_errors
 from ebbtide.sql.session import SqlSession

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support.invariants import checked
 
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, UpdateRequest, WriteOptions
-from ebbtide.commands.update import UpdateCommand
+from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.config import DEFAULT_CONFIG
 from ebbtide.storage import open_store
 

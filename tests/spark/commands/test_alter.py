@@ -10,7 +10,7 @@ from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.alter import add_feature_support, set_properties, unset_properties
+from ebbtide.commands.define.alter import add_feature_support, set_properties, unset_properties
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import DeltaError, MetadataChangedException, RequestError, UnsupportedFeatureError
 from ebbtide.log import load_snapshot, read_commit

@@ -24,9 +24,9 @@ from tests.support.log_reading import (
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.conditions import bind_condition
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest
+from ebbtide.commands.row_level.conditions import bind_condition
 from ebbtide.errors import DeltaError, InvalidPredicateError, UnknownColumnError
 from ebbtide.storage import open_store
 from ebbtide.transaction import Transaction

@@ -13,7 +13,7 @@ from tests.support.log_reading import actions_of, log_state, newest_version, vec
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import ConcurrentDeleteReadException, DeltaConcurrentModificationException
 from ebbtide.storage import open_store

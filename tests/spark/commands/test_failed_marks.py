@@ -10,11 +10,11 @@ from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.delete import DeleteCommand
-from ebbtide.commands.merge import MergeCommand
-from ebbtide.commands.merge_request import InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.request import InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import DeleteRequest, UpdateRequest, WriteOptions
-from ebbtide.commands.update import UpdateCommand
+from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.config import EngineConfig
 from ebbtide.errors import StorageError
 from ebbtide.storage import open_store

@@ -11,8 +11,8 @@ from tests.support.races import append, set_property, unnamed_files
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.merge import MergeCommand
-from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import DeltaConcurrentModificationException, MetadataChangedException
 from ebbtide.storage import open_store

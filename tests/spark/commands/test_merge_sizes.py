@@ -11,8 +11,11 @@ from tests.support.merge_checks import checked_merge
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_keys, merge_partners, merge_source, merge_writing
-from ebbtide.commands.merge_source import is_small
+from ebbtide.commands.merge import keys as merge_keys
+from ebbtide.commands.merge import partners as merge_partners
+from ebbtide.commands.merge import source as merge_source
+from ebbtide.commands.merge import writing as merge_writing
+from ebbtide.commands.merge.source import is_small
 from ebbtide.errors import RequestError
 from ebbtide.scan import dataframe
 from ebbtide.table import DeltaTable

@@ -10,8 +10,9 @@ from tests.support.merge_checks import checked_merge
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_keys, row_merge
-from ebbtide.commands.merge_writing import MergeWriter
+from ebbtide.commands.merge import keys as merge_keys
+from ebbtide.commands.merge import rows as row_merge
+from ebbtide.commands.merge.writing import MergeWriter
 from ebbtide.errors import ConstraintViolationError, RequestError
 from ebbtide.table import DeltaTable
 

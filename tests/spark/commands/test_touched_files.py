@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands.conditions import bind_condition
-from ebbtide.commands.touched_files import (
+from ebbtide.commands.row_level.conditions import bind_condition
+from ebbtide.commands.row_level.touched_files import (
     create_target_df_for_scanning_for_matches,
     find_touched_files,
     matched_row_sets,

@@ -17,7 +17,7 @@ from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide.commands.requests import UpdateRequest, WriteOptions
-from ebbtide.commands.update import UpdateCommand
+from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.errors import (
     CommitOutcomeUnknownError,
     ConstraintViolationError,

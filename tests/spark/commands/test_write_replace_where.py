@@ -11,8 +11,8 @@ from tests.support.races import RacingStore
 
 import ebbtide
 from ebbtide import DeltaTable
-from ebbtide.commands.write import WriteCommand
-from ebbtide.commands.write_request import WriteRequest
+from ebbtide.commands.write.command import WriteCommand
+from ebbtide.commands.write.request import WriteRequest
 from ebbtide.errors import (
     ConcurrentAppendException,
     ConstraintViolationError,

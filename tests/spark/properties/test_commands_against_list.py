@@ -37,7 +37,7 @@ from tests.support.restores import restore_by_hand
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.merge import MergeCommand
+from ebbtide.commands.merge.command import MergeCommand
 from ebbtide.errors import RequestError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -21,9 +21,11 @@ from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands import merge_keys, merge_partners, merge_source
-from ebbtide.commands.merge import MergeCommand
-from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.merge import keys as merge_keys
+from ebbtide.commands.merge import partners as merge_partners
+from ebbtide.commands.merge import source as merge_source
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.scan import dataframe

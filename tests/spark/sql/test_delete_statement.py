@@ -12,7 +12,7 @@ from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.subqueries import condition_tables
+from ebbtide.commands.row_level.subqueries import condition_tables
 from ebbtide.errors import InvalidPredicateError, RequestError, TableNotFoundError, UnknownColumnError
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store

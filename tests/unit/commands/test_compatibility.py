@@ -9,7 +9,7 @@ import pytest
 from tests.support.sample_table import people_table
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands.compatibility import ENGINES, compatibility_report
+from ebbtide.commands.define.compatibility import ENGINES, compatibility_report
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.commands.delete_results import DeleteMetrics, DeleteResult
+from ebbtide.commands.delete.results import DeleteMetrics, DeleteResult
 
 NAMES = {
     "numRemovedFiles",

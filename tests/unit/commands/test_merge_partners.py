@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.commands.merge_partners import Partners
-from ebbtide.commands.merge_source import PLACE_BITS
+from ebbtide.commands.merge.partners import Partners
+from ebbtide.commands.merge.source import PLACE_BITS
 
 numbers = st.builds(
     lambda part, place: part << PLACE_BITS | place,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.commands.merge_request import DeleteClause, InsertClause, MergeRequest, UpdateClause
-from ebbtide.commands.merge_results import MergeMetrics, MergeResult
+from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.merge.results import MergeMetrics, MergeResult
 from ebbtide.errors import RequestError
 
 

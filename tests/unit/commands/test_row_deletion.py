@@ -7,11 +7,11 @@ import json
 import pytest
 from tests.support.transactions import DV_TABLE, add_file, make_table, vector_of
 
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.counters import logical_rows, partition_count, skipping_metrics
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.rows import ends_mostly_deleted, vector_mode
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
+from ebbtide.commands.row_level.committing import assert_not_append_only
+from ebbtide.commands.row_level.counters import logical_rows, partition_count, skipping_metrics
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import DeltaError
 from ebbtide.log import load_snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.commands.subqueries import table_references
+from ebbtide.commands.row_level.subqueries import table_references
 from ebbtide.errors import RequestError
 
 

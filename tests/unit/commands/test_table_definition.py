@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 from tests.support.write_targets import struct
 
-from ebbtide.commands.table_definition import TableDefinition, check_partitioning, defined, schema_of
+from ebbtide.commands.define.definition import TableDefinition, check_partitioning, defined, schema_of
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
 

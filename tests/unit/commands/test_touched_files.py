@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.support.transactions import DV_TABLE, make_table
 
-from ebbtide.commands.touched_files import (
+from ebbtide.commands.row_level.touched_files import (
     DeletionVectorResult,
     TouchedFileWithDV,
     find_files_with_matching_rows,

@@ -21,7 +21,10 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.committing import (
+from ebbtide.commands.delete.results import DeleteMetrics, DeleteResult
+from ebbtide.commands.delete.rows import RowDeletion, vector_mode
+from ebbtide.commands.requests import DeleteRequest
+from ebbtide.commands.row_level.committing import (
     assert_not_append_only,
     begun,
     discarding,
@@ -29,12 +32,9 @@ from ebbtide.commands.committing import (
     row_tracking_tags,
     set_transaction,
 )
-from ebbtide.commands.conditions import Matcher, bind_matcher
-from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms, partition_count, skipping_metrics
-from ebbtide.commands.delete_results import DeleteMetrics, DeleteResult
-from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.row_deletion import RowDeletion, vector_mode
-from ebbtide.commands.subqueries import condition_tables
+from ebbtide.commands.row_level.conditions import Matcher, bind_matcher
+from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms, partition_count, skipping_metrics
+from ebbtide.commands.row_level.subqueries import condition_tables
 from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import Action, SetTransaction
 from ebbtide.protocol.statistics import only_num_records

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.conditions import Matcher, bind_matcher
-from ebbtide.commands.counters import logical_rows
+from ebbtide.commands.delete.rows import ends_mostly_deleted, vector_mode
 from ebbtide.commands.requests import DeleteRequest, VectorMode
-from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
-from ebbtide.commands.subqueries import condition_tables
-from ebbtide.commands.touched_files import matched_row_sets
+from ebbtide.commands.row_level.committing import assert_not_append_only
+from ebbtide.commands.row_level.conditions import Matcher, bind_matcher
+from ebbtide.commands.row_level.counters import logical_rows
+from ebbtide.commands.row_level.subqueries import condition_tables
+from ebbtide.commands.row_level.touched_files import matched_row_sets
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.deletion_vectors.container import frame
 from ebbtide.log import Snapshot, add_files, load_snapshot

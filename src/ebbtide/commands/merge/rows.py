@@ -22,18 +22,18 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ebbtide import spark_border as border
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms, partition_count
-from ebbtide.commands.merge_clauses import BoundMerge, bind_merge
-from ebbtide.commands.merge_matching import ChangedFile, Matches, find_matches
-from ebbtide.commands.merge_pruning import Candidates
-from ebbtide.commands.merge_request import MergeRequest
-from ebbtide.commands.merge_results import MergeMetrics
-from ebbtide.commands.merge_source import Source
-from ebbtide.commands.merge_writing import MergeWriter, RewrittenFile
-from ebbtide.commands.row_counts import with_row_counts
-from ebbtide.commands.row_deletion import vector_mode
-from ebbtide.commands.touched_files import (
+from ebbtide.commands.delete.rows import vector_mode
+from ebbtide.commands.merge.clauses import BoundMerge, bind_merge
+from ebbtide.commands.merge.matching import ChangedFile, Matches, find_matches
+from ebbtide.commands.merge.pruning import Candidates
+from ebbtide.commands.merge.request import MergeRequest
+from ebbtide.commands.merge.results import MergeMetrics
+from ebbtide.commands.merge.source import Source
+from ebbtide.commands.merge.writing import MergeWriter, RewrittenFile
+from ebbtide.commands.row_level.committing import assert_not_append_only
+from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms, partition_count
+from ebbtide.commands.row_level.physical_row_counts import with_row_counts
+from ebbtide.commands.row_level.touched_files import (
     TouchedFileWithDV,
     mark_or_discard,
     process_unmodified_data,

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from pyspark.sql import types as T
 
-from ebbtide.commands.alter import properties_of_new_table
-from ebbtide.commands.counters import now_ms
+from ebbtide.commands.define.alter import properties_of_new_table
+from ebbtide.commands.row_level.counters import now_ms
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata, Protocol

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ebbtide.commands.conditions import BoundCondition
+from ebbtide.commands.row_level.conditions import BoundCondition
 from ebbtide.config import EngineConfig
 from ebbtide.deletion_vectors import NewMarks, RowIndexSet, write_deletion_vectors
 from ebbtide.errors import CorruptTableError, InternalError, RequestError

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from ebbtide.commands.merge_source import PLACE_BITS, Source
+from ebbtide.commands.merge.source import PLACE_BITS, Source
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_list import listed
 from ebbtide.scan.mark_lookup import mark_lookup

@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
-from ebbtide.commands.merge_keys import SourceKeys
-from ebbtide.commands.merge_partners import Partners
-from ebbtide.commands.merge_source import Source
-from ebbtide.commands.touched_files import ONE_TASK_ROWS, block_and_bit, chunks_of, total_rows, words_by_file
+from ebbtide.commands.merge.clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge.keys import SourceKeys
+from ebbtide.commands.merge.partners import Partners
+from ebbtide.commands.merge.source import Source
+from ebbtide.commands.row_level.touched_files import ONE_TASK_ROWS, block_and_bit, chunks_of, total_rows, words_by_file
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot

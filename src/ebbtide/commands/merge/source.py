@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.merge_keys import KeyBounds, SourceKeys
-from ebbtide.commands.merge_request import MergeRequest
+from ebbtide.commands.merge.keys import KeyBounds, SourceKeys
+from ebbtide.commands.merge.request import MergeRequest
 from ebbtide.errors import UnknownColumnError
 
 __all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.assignments import Assignment, Target, find_target
-from ebbtide.commands.merge_request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
-from ebbtide.commands.merge_source import Source
+from ebbtide.commands.merge.request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
+from ebbtide.commands.merge.source import Source
+from ebbtide.commands.row_level.assignments import Assignment, Target, find_target
 from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata

@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.conditions import partition_predicate
-from ebbtide.commands.merge_clauses import BoundMerge
-from ebbtide.commands.merge_keys import KeyBounds
-from ebbtide.commands.merge_source import Source
+from ebbtide.commands.merge.clauses import BoundMerge
+from ebbtide.commands.merge.keys import KeyBounds
+from ebbtide.commands.merge.source import Source
+from ebbtide.commands.row_level.conditions import partition_predicate
 from ebbtide.log import Snapshot
 from ebbtide.pruning import split_conjuncts
 from ebbtide.pruning.lexer import Token, tokenize

@@ -16,14 +16,14 @@ import orjson
 from pyspark.sql import SparkSession
 
 from ebbtide import spark_border as border
-from ebbtide.commands.committing import begun, discarding, has_landed, row_tracking_tags, set_transaction
-from ebbtide.commands.counters import elapsed_ms
-from ebbtide.commands.merge_clauses import BoundClause, BoundMerge, bind_merge
-from ebbtide.commands.merge_pruning import Scopes, candidates, key_ranges, pinned_source
-from ebbtide.commands.merge_request import MergeRequest
-from ebbtide.commands.merge_results import MergeMetrics, MergeResult
-from ebbtide.commands.merge_source import Source, open_source
-from ebbtide.commands.row_merge import RowMerge
+from ebbtide.commands.merge.clauses import BoundClause, BoundMerge, bind_merge
+from ebbtide.commands.merge.pruning import Scopes, candidates, key_ranges, pinned_source
+from ebbtide.commands.merge.request import MergeRequest
+from ebbtide.commands.merge.results import MergeMetrics, MergeResult
+from ebbtide.commands.merge.rows import RowMerge
+from ebbtide.commands.merge.source import Source, open_source
+from ebbtide.commands.row_level.committing import begun, discarding, has_landed, row_tracking_tags, set_transaction
+from ebbtide.commands.row_level.counters import elapsed_ms
 from ebbtide.errors import ConcurrentAppendException, RequestError
 from ebbtide.log import Snapshot
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ebbtide.commands.delete_results import DeleteMetrics
+from ebbtide.commands.delete.results import DeleteMetrics
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.statistics import num_records

@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.delete import DeleteCommand
+from ebbtide.commands.define.definition import TableDefinition, defined, target_of
+from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.commands.table_definition import TableDefinition, defined, target_of
+from ebbtide.commands.row_level.committing import assert_not_append_only
 from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable

@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.conditions import Matcher
-from ebbtide.commands.counters import elapsed_ms, now_ms, partition_count, skipping_metrics
-from ebbtide.commands.delete_results import DeleteMetrics
+from ebbtide.commands.delete.results import DeleteMetrics
 from ebbtide.commands.requests import VectorMode, WriteOptions
-from ebbtide.commands.rewriting import rewrite_without
-from ebbtide.commands.row_counts import with_row_counts
-from ebbtide.commands.touched_files import (
+from ebbtide.commands.row_level.conditions import Matcher
+from ebbtide.commands.row_level.counters import elapsed_ms, now_ms, partition_count, skipping_metrics
+from ebbtide.commands.row_level.physical_row_counts import with_row_counts
+from ebbtide.commands.row_level.rewriting import rewrite_without
+from ebbtide.commands.row_level.touched_files import (
     TouchedActions,
     TouchedFileWithDV,
     mark_or_discard,

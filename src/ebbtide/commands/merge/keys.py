@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.touched_files import block_and_bit
+from ebbtide.commands.row_level.touched_files import block_and_bit
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_lookup import MarkLookup, mark_lookup
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ebbtide.commands.counters import now_ms
 from ebbtide.commands.requests import WriteOptions
+from ebbtide.commands.row_level.counters import now_ms
 from ebbtide.errors import CommitOutcomeUnknownError, DeltaError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import SetTransaction

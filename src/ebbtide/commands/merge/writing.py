@@ -24,12 +24,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.assignments import Assignment, assigned_column
-from ebbtide.commands.merge_clauses import BoundClause, BoundMerge
-from ebbtide.commands.merge_matching import ChangedFile, chosen_clause
-from ebbtide.commands.merge_partners import Partners
-from ebbtide.commands.merge_source import Source
-from ebbtide.commands.touched_files import total_rows
+from ebbtide.commands.merge.clauses import BoundClause, BoundMerge
+from ebbtide.commands.merge.matching import ChangedFile, chosen_clause
+from ebbtide.commands.merge.partners import Partners
+from ebbtide.commands.merge.source import Source
+from ebbtide.commands.row_level.assignments import Assignment, assigned_column
+from ebbtide.commands.row_level.touched_files import total_rows
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot

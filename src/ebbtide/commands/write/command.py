@@ -21,12 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.committing import assert_not_append_only, discarding, has_landed, set_transaction
-from ebbtide.commands.conditions import BoundCondition, bind_condition
-from ebbtide.commands.delete import DeleteCommand, DeleteOutcome
-from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.row_deletion import vector_mode
-from ebbtide.commands.table_definition import (
+from ebbtide.commands.define.definition import (
     TableDefinition,
     check_column_names,
     defined,
@@ -35,7 +30,12 @@ from ebbtide.commands.table_definition import (
     schema_of,
     target_of,
 )
-from ebbtide.commands.write_request import WriteMetrics, WriteRequest, WriteResult
+from ebbtide.commands.delete.command import DeleteCommand, DeleteOutcome
+from ebbtide.commands.delete.rows import vector_mode
+from ebbtide.commands.requests import DeleteRequest
+from ebbtide.commands.row_level.committing import assert_not_append_only, discarding, has_landed, set_transaction
+from ebbtide.commands.row_level.conditions import BoundCondition, bind_condition
+from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
 from ebbtide.errors import (
     DeltaError,
     RequestError,

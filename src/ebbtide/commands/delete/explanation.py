@@ -9,11 +9,11 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.committing import assert_not_append_only
-from ebbtide.commands.conditions import Matcher, bind_matcher
+from ebbtide.commands.delete.rows import vector_mode
 from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.row_deletion import vector_mode
-from ebbtide.commands.subqueries import condition_tables
+from ebbtide.commands.row_level.committing import assert_not_append_only
+from ebbtide.commands.row_level.conditions import Matcher, bind_matcher
+from ebbtide.commands.row_level.subqueries import condition_tables
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.protocol.features import ensure_writable
 

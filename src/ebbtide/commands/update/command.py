@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.assignments import BoundAssignments, bind_assignments
-from ebbtide.commands.committing import (
+from ebbtide.commands.requests import UpdateRequest
+from ebbtide.commands.row_level.assignments import BoundAssignments, bind_assignments
+from ebbtide.commands.row_level.committing import (
     assert_not_append_only,
     begun,
     discarding,
@@ -29,12 +30,11 @@ from ebbtide.commands.committing import (
     row_tracking_tags,
     set_transaction,
 )
-from ebbtide.commands.conditions import Matcher, bind_condition
-from ebbtide.commands.counters import elapsed_ms
-from ebbtide.commands.requests import UpdateRequest
-from ebbtide.commands.row_update import RowUpdate
-from ebbtide.commands.subqueries import update_tables
-from ebbtide.commands.update_results import UpdateMetrics, UpdateResult
+from ebbtide.commands.row_level.conditions import Matcher, bind_condition
+from ebbtide.commands.row_level.counters import elapsed_ms
+from ebbtide.commands.row_level.subqueries import update_tables
+from ebbtide.commands.update.results import UpdateMetrics, UpdateResult
+from ebbtide.commands.update.rows import RowUpdate
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import SetTransaction
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction

@@ -26,19 +26,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.assignments import BoundAssignments
-from ebbtide.commands.conditions import Matcher
-from ebbtide.commands.counters import elapsed_ms, logical_rows, now_ms
+from ebbtide.commands.delete.rows import ends_mostly_deleted, vector_mode
 from ebbtide.commands.requests import VectorMode, WriteOptions
-from ebbtide.commands.row_counts import with_row_counts
-from ebbtide.commands.row_deletion import ends_mostly_deleted, vector_mode
-from ebbtide.commands.touched_files import (
+from ebbtide.commands.row_level.assignments import BoundAssignments
+from ebbtide.commands.row_level.conditions import Matcher
+from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms
+from ebbtide.commands.row_level.physical_row_counts import with_row_counts
+from ebbtide.commands.row_level.touched_files import (
     TouchedFileWithDV,
     mark_or_discard,
     matched_row_sets,
     process_unmodified_data,
 )
-from ebbtide.commands.update_results import UpdateMetrics
+from ebbtide.commands.update.results import UpdateMetrics
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot

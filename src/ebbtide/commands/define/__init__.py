@@ -1,0 +1,1 @@
+"""How are tables made, and how do their definitions change?"""

@@ -1,0 +1,1 @@
+"""How is a table merged with a source?"""

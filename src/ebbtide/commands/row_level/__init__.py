@@ -1,0 +1,1 @@
+"""What do all commands that change rows have in common?"""

@@ -1,0 +1,1 @@
+"""How are rows added, and how is a table overwritten?"""
