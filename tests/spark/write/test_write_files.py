@@ -374,7 +374,7 @@ def test_write_without_a_report_of_spark_is_refused(spark, tmp_path, monkeypatch
         return frame, Observation()
 
     monkeypatch.setattr(spark_border, "observed", never_used)
-    monkeypatch.setattr(spark_border, "_REPORT_SECONDS", 1)
+    monkeypatch.setattr(spark_border.running, "_REPORT_SECONDS", 1)
     target = write_target(tmp_path, struct(id="long"))
     with pytest.raises(InternalError, match="did not report"):
         write_files(spark, spark.range(5), target)

@@ -122,7 +122,7 @@ class Source:
             "key_bytes": f"sum({key_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)",
         }
         with border.spark_errors("reading the source of the merge"):
-            rows, answers = border.pinned(spark, self.rows, asked)
+            rows, answers = border.compute_once(spark, self.rows, asked)
         last_row = answers["last_row"]
         source = replace(
             self,

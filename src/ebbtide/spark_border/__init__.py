@@ -1,0 +1,69 @@
+"""What does the engine need to know about this Spark that Spark does not promise?
+
+The only room for quirks of Spark versions and of Spark Connect: the names of reader columns, how paths must be spelled
+so that Spark does not glob them, which settings reading and writing need, and how Spark's exceptions become ours.
+Everything above may use public PySpark freely; whatever needs a comment beginning with "Spark ..." belongs here.
+"""
+
+from ebbtide.spark_border.analysis import analyse, asking_the_analyser
+from ebbtide.spark_border.arrow import frame_from_arrow
+from ebbtide.spark_border.errors import condition_of, failure, failure_message, spark_errors
+from ebbtide.spark_border.names import column, name_not_in, quoted
+from ebbtide.spark_border.reading import (
+    FILE_METADATA,
+    READER_ROW_INDEX,
+    ensure_listed,
+    ensure_no_reserved_column,
+    escape_glob,
+    file_metadata,
+    file_path_of,
+    fills_reader_row_index,
+    input_files,
+    not_pushed,
+    nothing_pushed_below,
+    reader_name_of,
+    strict_reader,
+    with_file_metadata,
+)
+from ebbtide.spark_border.running import compute_once, interruptible, observed, reported
+from ebbtide.spark_border.session import is_connect
+from ebbtide.spark_border.settings import listing_settings, parquet_write_settings, read_by_field_id, search_settings
+from ebbtide.spark_border.writing import footer_shows_nan, parquet_writer
+
+__all__ = [
+    "FILE_METADATA",
+    "READER_ROW_INDEX",
+    "analyse",
+    "asking_the_analyser",
+    "column",
+    "compute_once",
+    "condition_of",
+    "ensure_listed",
+    "ensure_no_reserved_column",
+    "escape_glob",
+    "failure",
+    "failure_message",
+    "file_metadata",
+    "file_path_of",
+    "fills_reader_row_index",
+    "footer_shows_nan",
+    "frame_from_arrow",
+    "input_files",
+    "interruptible",
+    "is_connect",
+    "listing_settings",
+    "name_not_in",
+    "not_pushed",
+    "nothing_pushed_below",
+    "observed",
+    "parquet_write_settings",
+    "parquet_writer",
+    "quoted",
+    "read_by_field_id",
+    "reader_name_of",
+    "reported",
+    "search_settings",
+    "spark_errors",
+    "strict_reader",
+    "with_file_metadata",
+]

@@ -1,0 +1,110 @@
+"""How do Spark's exceptions become ours?
+
+`spark_errors` translates whatever Spark raises. A row that breaks a rule fails with a text of ours (`failure`), and
+`spark_errors` finds that text again in whatever Spark wraps around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ebbtide.errors import (
+    ConstraintViolationError,
+    CorruptTableError,
+    DeltaError,
+    InvalidPredicateError,
+    MissingDataFileError,
+    RequestError,
+    UnknownColumnError,
+)
+
+try:
+    # Classic PySpark raises it for failures that have no class of their own in Python, such as a file that a task could
+    # not read. Where only Connect is installed there is no such package.
+    from py4j.protocol import Py4JJavaError as JvmError
+except ImportError:
+
+    class JvmError(Exception):  # type: ignore[no-redef]
+        """Never raised: there is no JVM in reach."""
+
+
+__all__ = ["condition_of", "failure", "failure_message", "spark_errors"]
+
+# What a failing row says, so that it is found again in whatever Spark wraps around it.
+_VIOLATIONS = frozenset(
+    {
+        "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+        "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+        "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+    }
+)
+_FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
+# Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
+_JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+
+
+@contextmanager
+def spark_errors(doing: str) -> Iterator[None]:
+    """Translate what Spark raises while `doing` something (a verb phrase for the message) into our errors."""
+    try:
+        yield
+    except DeltaError:
+        raise
+    except (PySparkException, JvmError) as error:
+        _raise_translated(error, doing)
+
+
+def _raise_translated(error: PySparkException | JvmError, doing: str) -> NoReturn:
+    name = condition_of(error) if isinstance(error, PySparkException) else _condition_in(error)
+    # The analyser quotes the plan, and our texts in it, though no row has failed.
+    ours = None if isinstance(error, AnalysisException) else _FAILURE.search(str(error))
+    if ours is not None:
+        kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
+        raise kind(ours[2], error_class=ours[1]) from error
+    message = f"While {doing}: {_first_line(error)}"
+    if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
+        raise MissingDataFileError(f"{message} The log names this file, but it is not in storage.") from error
+    if name.startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET")):
+        raise CorruptTableError(message) from error
+    if name.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE")):
+        raise UnknownColumnError(message, error_class=name) from error
+    if isinstance(error, ParseException):
+        raise InvalidPredicateError(message, error_class=name or "PARSE_SYNTAX_ERROR") from error
+    if isinstance(error, AnalysisException):
+        raise InvalidPredicateError(message, error_class=name) from error
+    raise RequestError(message, error_class=name) from error
+
+
+def _condition_in(error: JvmError) -> str:
+    found = _JVM_CONDITION.search(str(error))
+    return found[1] if found else ""
+
+
+def _first_line(error: PySparkException | JvmError) -> str:
+    text = str(error)
+    found = None if isinstance(error, PySparkException) else _JVM_CONDITION.search(text)
+    lines = text[found.start() if found else 0 :].strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def condition_of(error: PySparkException) -> str:
+    """Spark's stable name of the error; the method was renamed in Spark 4.0."""
+    get: Any = getattr(error, "getCondition", None) or error.getErrorClass
+    return get() or ""
+
+
+def failure_message(error_class: str, message: Column) -> Column:
+    """Text that `spark_errors` knows as ours when a row raises it."""
+    return F.concat(F.lit(f"<ebbtide:{error_class}>"), message, F.lit("</ebbtide>"))
+
+
+def failure(error_class: str, message: Column) -> Column:
+    """A value that cannot be computed: the query fails, and `spark_errors` makes it an error of ours."""
+    return F.raise_error(failure_message(error_class, message))

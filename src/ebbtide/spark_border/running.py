@@ -1,0 +1,87 @@
+"""How is a frame run once, counted on the way, and stopped?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Thread
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pyspark import inheritable_thread_target
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide.errors import InternalError
+from ebbtide.spark_border.names import quoted
+from ebbtide.spark_border.session import is_connect
+
+__all__ = ["compute_once", "interruptible", "observed", "reported"]
+
+_T = TypeVar("_T")
+# Spark reports metrics through a queue that can be seconds behind, and drops events when it is full.
+_REPORT_SECONDS = 120
+
+
+def observed(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tuple[DataFrame, Observation]:
+    """The frame, and what will tell the aggregates over the rows that pass this point in its next action.
+
+    They are columns, or SQL, which is quicker (see `column`).
+    """
+    observation = Observation()
+    return frame.observe(observation, *_named(metrics)), observation
+
+
+def _named(metrics: Mapping[str, Column | str]) -> list[Column]:
+    return [
+        F.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
+        for name, value in metrics.items()
+    ]
+
+
+def reported(observation: Observation) -> dict[str, Any]:
+    """The metrics of a finished action. Spark's own call would wait for ever where they never come."""
+    answers: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        try:
+            answers.append(observation.get)
+        except (PySparkException, AssertionError):
+            return
+
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_REPORT_SECONDS)
+    if not answers:
+        raise InternalError("Spark ended the work but did not report its row counts. Nothing was committed; try again.")
+    return answers[0]
+
+
+def compute_once(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, str]) -> tuple[DataFrame, dict[str, Any]]:
+    """The frame, computed once and kept by Spark, and the aggregates over its rows, which are SQL."""
+    if is_connect(spark):
+        # Its checkpoint does not hand on what was observed on the way, so the rows are looked at a second time.
+        kept = frame.localCheckpoint()
+        [row] = kept.agg(*_named(metrics)).collect()
+        return kept, row.asDict()
+    passing, observation = observed(frame, metrics)
+    return passing.localCheckpoint(), reported(observation)
+
+
+def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable[[], _T], Callable[[], object]]:
+    """The work for another thread, with the settings of this one, and what stops the Spark jobs that it has begun.
+
+    Classic sessions up to Spark 4.3 do not hand their tags to the jobs of a write: there nothing is stopped, and the
+    work runs to its end. (An interrupt from the keyboard stops all jobs there anyway.)
+    """
+    tag = f"ebbtide-{uuid4().hex}"
+
+    def tagged() -> _T:
+        spark.addTag(tag)
+        try:
+            return work()
+        finally:
+            spark.removeTag(tag)
+
+    inherited: Callable[[], _T] = inheritable_thread_target(spark)(tagged)
+    return inherited, lambda: spark.interruptTag(tag)

@@ -1,0 +1,105 @@
+"""Which session settings does a piece of work need, and how are they put back?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+
+from pyspark.sql import SparkSession
+
+from ebbtide.spark_border.session import is_connect
+
+__all__ = ["listing_settings", "parquet_write_settings", "read_by_field_id", "search_settings"]
+
+# What every data file needs, whatever the session is set to: timestamps in a form that has statistics, the calendar
+# that engines share, no layouts of old versions, ids of columns, and variants as tables without shredding read them.
+_WRITE_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+}
+_LIST_LENGTH = "spark.sql.parquet.pushdown.inFilterThreshold"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+# Settings of sessions that are not the user's for the moment: how many hold them, and what they were before.
+_held_lock = Lock()
+_held_settings: dict[tuple[int, str], tuple[int, str | None]] = {}
+
+
+@contextmanager
+def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
+    """Settings under which Spark checks a long list of explicit files quickly.
+
+    By default Spark starts a job with one task a path as soon as there are more than 32. Files on the local disk are
+    looked at in the driver, others by a job of few tasks. Connect resolves a read again at each execution, when this
+    block is long over, so there the settings stay.
+    """
+    wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
+    if local:
+        wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
+    if is_connect(spark):
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+        return
+    with _held(spark, wanted):
+        yield
+
+
+@contextmanager
+def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
+    """Session settings for an eager write, put back afterwards."""
+    with _held(spark, _WRITE_SETTINGS):
+        yield
+
+
+@contextmanager
+def search_settings(spark: SparkSession, *, few_shuffles: bool) -> Iterator[None]:
+    """Session settings for an eager query that looks for rows.
+
+    A list of up to so many values skips pages and row groups of Parquet by each of them; of a longer one Spark uses the
+    smallest and the largest alone, and ten are long by default. `few_shuffles`: where little is shuffled, each task of
+    Spark's default would open two hundred shuffle files for it.
+    """
+    wanted = {_LIST_LENGTH: str(max(int(spark.conf.get(_LIST_LENGTH) or 0), 256))}
+    if few_shuffles:
+        wanted[_SHUFFLE_PARTITIONS] = str(min(int(spark.conf.get(_SHUFFLE_PARTITIONS) or 200), 8))
+    with _held(spark, wanted):
+        yield
+
+
+def read_by_field_id(spark: SparkSession) -> None:
+    """Let the Parquet reader match columns by field id where the requested schema carries ids.
+
+    Spark reads this setting when the query runs, so it cannot be put back. It changes nothing for schemas without ids.
+    """
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    spark.conf.set("spark.sql.parquet.fieldId.read.ignoreMissing", "true")
+
+
+@contextmanager
+def _held(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Session settings while a block runs. Several threads may use one session: the first sets, the last puts back."""
+    with _held_lock:
+        for name, value in wanted.items():
+            count, before = _held_settings.get((id(spark), name), (0, None))
+            if count == 0:
+                before = spark.conf.get(name, None)
+                spark.conf.set(name, value)
+            _held_settings[id(spark), name] = (count + 1, before)
+    try:
+        yield
+    finally:
+        with _held_lock:
+            for name in wanted:
+                count, before = _held_settings.pop((id(spark), name))
+                if count > 1:
+                    _held_settings[id(spark), name] = (count - 1, before)
+                elif before is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, before)
