@@ -19,6 +19,7 @@ from ebbtide.transaction.clock import Clock
 from ebbtide.transaction.isolation import is_blind_append, isolation_level
 from ebbtide.transaction.operation import Operation, commit_info
 from ebbtide.transaction.proposal import Proposal
+from ebbtide.transaction.read_back import ensure_readable_commit
 from ebbtide.transaction.reads import Reads
 from ebbtide.transaction.rebase import Lost
 from ebbtide.transaction.row_tracking import with_row_ids
@@ -89,6 +90,8 @@ def prepare(
     written: tuple[Action, ...] = (info, *actions)
     data = serialize_actions(written)
     _check_size(data, config)
+    source = f"version {version} of {table_url}"
+    ensure_readable_commit(data, written, proposal, source=source, config=config)
     return Prepared(version, written, data)
 
 

@@ -45,6 +45,8 @@ class Proposal:
     metadata: Metadata
     adds: tuple[AddFile, ...]
     removes: tuple[RemoveFile, ...]
+    changes_protocol: bool
+    changes_metadata: bool
     # Spelling in the log to canonical form, for every path of `adds` and `removes`.
     canonical: Mapping[str, str]
     # Live files at those paths, by canonical path.
@@ -55,20 +57,25 @@ class Proposal:
         adds = tuple(action for action in actions if isinstance(action, AddFile))
         removes = tuple(action for action in actions if isinstance(action, RemoveFile))
         canonical = _canonical([*(add.path for add in adds), *(remove.path for remove in removes)], table_url)
-        protocol = _single(Protocol, actions) or (base.protocol if base else None)
-        metadata = _single(Metadata, actions) or (base.metadata if base else None)
+        new_protocol, new_metadata = _single(Protocol, actions), _single(Metadata, actions)
+        protocol = new_protocol or (base.protocol if base else None)
+        metadata = new_metadata or (base.metadata if base else None)
         if protocol is None or metadata is None:
             raise InternalError("the first commit of a table must hold its protocol and its metadata")
         live = {} if base is None else _live(base, set(canonical.values()))
-        return cls(tuple(actions), operation, base, protocol, metadata, adds, removes, canonical, live)
-
-    @property
-    def changes_protocol(self) -> bool:
-        return any(isinstance(action, Protocol) for action in self.actions)
-
-    @property
-    def changes_metadata(self) -> bool:
-        return any(isinstance(action, Metadata) for action in self.actions)
+        return cls(
+            actions=tuple(actions),
+            operation=operation,
+            base=base,
+            protocol=protocol,
+            metadata=metadata,
+            adds=adds,
+            removes=removes,
+            changes_protocol=new_protocol is not None,
+            changes_metadata=new_metadata is not None,
+            canonical=canonical,
+            live=live,
+        )
 
     @property
     def schema(self) -> StructType:
