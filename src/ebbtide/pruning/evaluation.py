@@ -33,7 +33,6 @@ from ebbtide.pruning.predicate import (
     Constant,
     InList,
     IsNull,
-    Literal,
     Name,
     Not,
     NullSafeEqual,
@@ -43,6 +42,7 @@ from ebbtide.pruning.predicate import (
     StartsWith,
 )
 from ebbtide.pruning.scope import Column, Scope
+from ebbtide.sql_text import Literal
 
 __all__ = ["Files", "Outcomes", "evaluate"]
 

@@ -20,7 +20,6 @@ from ebbtide.pruning.predicate import (
     Constant,
     InList,
     IsNull,
-    Literal,
     Not,
     NullSafeEqual,
     Opaque,
@@ -29,6 +28,7 @@ from ebbtide.pruning.predicate import (
     StartsWith,
 )
 from ebbtide.pruning.scope import Column, Scope
+from ebbtide.sql_text import Literal
 
 __all__ = ["harmless_part"]
 

@@ -21,8 +21,8 @@ from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ebbtide.protocol.schema import PrimitiveType
-from ebbtide.pruning.predicate import Literal
 from ebbtide.pruning.scope import Column
+from ebbtide.sql_text import Literal
 
 __all__ = [
     "DOUBLE_STEP",

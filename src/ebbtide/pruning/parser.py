@@ -12,13 +12,10 @@ a backslash, and cannot give back the text of one conjunct.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final
 
-from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.pruning.predicate import (
     MIRRORED,
     And,
@@ -28,8 +25,6 @@ from ebbtide.pruning.predicate import (
     Constant,
     InList,
     IsNull,
-    Literal,
-    LiteralKind,
     Name,
     Not,
     NullSafeEqual,
@@ -38,6 +33,16 @@ from ebbtide.pruning.predicate import (
     Predicate,
     Span,
     StartsWith,
+)
+from ebbtide.sql_text import (
+    Brackets,
+    Literal,
+    Token,
+    is_keyword,
+    match_brackets,
+    only_name,
+    read_literal,
+    tokenize,
 )
 
 __all__ = ["ParsedCondition", "parse_condition"]
@@ -56,11 +61,6 @@ _NOT_A_COLUMN: Final = frozenset(
         "current_time", "current_user", "session_user", "user", "localtimestamp", "interval", "unknown",
     }
 )  # fmt: skip
-_TYPED_STRINGS: Final[dict[str, LiteralKind]] = {
-    "date": "date", "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz",
-}  # fmt: skip
-_INTEGER_LIMITS: Final = {"y": 7, "s": 15, "l": 63}
-_NUMBER_PARTS = re.compile(r"([0-9.]+)([eE][+-]?[0-9]+)?(bd|[lsydf])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,48 +82,18 @@ class ParsedCondition:
 def parse_condition(source: str) -> ParsedCondition:
     """The tree for a condition in Spark's SQL. Never fails: text that is not understood is Opaque."""
     tokens = tokenize(source)
-    pairs = None if tokens is None else _match_brackets(tokens)
-    if not tokens or pairs is None:
+    brackets = match_brackets(tokens or ())
+    if not tokens or not brackets.is_certain:
         return ParsedCondition(source, None, Opaque(Span(0, 0)))
-    return ParsedCondition(source, tokens, _Reader(tokens, pairs).boolean(0, len(tokens), depth=0))
-
-
-def _match_brackets(tokens: tuple[Token, ...]) -> dict[int, int] | None:
-    """Opening position to closing position for (), [] and CASE ... END; None when they do not match.
-
-    A column may be called `end`. Inside a CASE that would be ambiguous, so more ENDs than CASEs are refused.
-    """
-    closers = {")": "(", "]": "[", "end": "case"}
-    words = [token.text if _is_keyword(tokens, at) else "" for at, token in enumerate(tokens)]
-    cases, ends = words.count("case"), words.count("end")
-    if cases and cases != ends:
-        return None
-    pairs: dict[int, int] = {}
-    stack: list[int] = []
-    for at, token in enumerate(tokens):
-        text = token.text if token.kind == "operator" else words[at]
-        if text in {"(", "[", "case"}:
-            stack.append(at)
-        elif text in {")", "]"} or (text == "end" and cases):
-            if not stack or tokens[stack[-1]].text != closers[text]:
-                return None
-            pairs[stack.pop()] = at
-    return None if stack else pairs
-
-
-def _is_keyword(tokens: tuple[Token, ...], at: int) -> bool:
-    """A bare word is a keyword unless a dot makes it a part of a name."""
-    if tokens[at].kind != "word":
-        return False
-    return not ((at and tokens[at - 1].text == ".") or (at + 1 < len(tokens) and tokens[at + 1].text == "."))
+    return ParsedCondition(source, tokens, _Reader(tokens, brackets).boolean(0, len(tokens), depth=0))
 
 
 class _Reader:
-    """Reads ranges of tokens; `pairs` lets it step over whatever is in brackets."""
+    """Reads ranges of tokens, and steps over whatever is in brackets."""
 
-    def __init__(self, tokens: tuple[Token, ...], pairs: dict[int, int]) -> None:
+    def __init__(self, tokens: tuple[Token, ...], brackets: Brackets) -> None:
         self.tokens = tokens
-        self.pairs = pairs
+        self.brackets = brackets
 
     def boolean(self, first: int, last: int, *, depth: int) -> Predicate:
         span = Span(first, last)
@@ -155,7 +125,7 @@ class _Reader:
             elif self.keyword(at) in words or self.operator(at) in signs:
                 ranges.append((start, at))
                 start = at + 1
-            at = self.pairs.get(at, at) + 1
+            at = self.brackets.after(at)
         ranges.append((start, last))
         return ranges
 
@@ -302,47 +272,17 @@ class _Reader:
         """A column name and nothing else, possibly in parentheses."""
         while self.is_wrapped(first, last):
             first, last = first + 1, last - 1
-        parts: list[str] = []
-        for offset, token in enumerate(self.tokens[first:last]):
-            if offset % 2:
-                if token.text != "." or token.kind != "operator":
-                    return None
-            elif token.kind in {"word", "quoted_name"} and token.value is not None:
-                parts.append(token.value)
-            else:
-                return None
-        if not parts or len(parts) * 2 - 1 != last - first or self.keyword(first) in _NOT_A_COLUMN:
-            return None
-        return Name(tuple(parts))
+        found = only_name(self.tokens[first:last])
+        return None if found is None or self.keyword(first) in _NOT_A_COLUMN else Name(found.parts)
 
     def literal(self, first: int, last: int) -> Literal | None:
         """A literal and nothing else, possibly signed, possibly in parentheses."""
         while self.is_wrapped(first, last):
             first, last = first + 1, last - 1
-        tokens = self.tokens[first:last]
-        if len(tokens) == 1:
-            return self.single(first)
-        if len(tokens) != 2:
-            return None
-        if tokens[0].kind == "operator" and tokens[0].text in {"+", "-"} and tokens[1].kind == "number":
-            return _number(tokens[1].text, negative=tokens[0].text == "-")
-        kind = _TYPED_STRINGS.get(tokens[0].text) if tokens[0].kind == "word" else None
-        if kind is None or tokens[1].kind != "string" or tokens[1].value is None:
-            return None
-        return Literal(kind, tokens[1].value)
-
-    def single(self, at: int) -> Literal | None:
-        token = self.tokens[at]
-        if token.kind == "number":
-            return _number(token.text, negative=False)
-        if token.kind == "string":
-            return None if token.value is None else Literal("string", token.value, token.double_quoted)
-        if self.keyword(at) in {"true", "false"}:
-            return Literal("boolean", token.text == "true")
-        return Literal("null", None) if self.keyword(at) == "null" else None
+        return read_literal(self.tokens[first:last])
 
     def is_wrapped(self, first: int, last: int) -> bool:
-        return last - first > 2 and self.operator(first) == "(" and self.pairs[first] == last - 1
+        return last - first > 2 and self.operator(first) == "(" and self.brackets.pairs[first] == last - 1
 
     def find(self, first: int, last: int, keyword: str) -> int | None:
         """Where a keyword stands; None when it does not, or does more than once."""
@@ -350,9 +290,7 @@ class _Reader:
         return places[0] if len(places) == 1 else None
 
     def keyword(self, at: int) -> str | None:
-        if not 0 <= at < len(self.tokens) or not _is_keyword(self.tokens, at):
-            return None
-        return self.tokens[at].text
+        return self.tokens[at].text if is_keyword(self.tokens, at) else None
 
     def operator(self, at: int) -> str | None:
         return self.tokens[at].text if self.tokens[at].kind == "operator" else None
@@ -363,26 +301,3 @@ def _flatten(node: type[And | Or], parts: list[Predicate]) -> tuple[Predicate, .
     for part in parts:
         flat.extend(part.parts if isinstance(part, node) else (part,))
     return tuple(flat)
-
-
-def _number(text: str, *, negative: bool) -> Literal | None:
-    """The value Spark gives a number, or None where it would raise or where its type is unclear."""
-    match = _NUMBER_PARTS.fullmatch(text)
-    if match is None:
-        return None
-    digits, exponent, suffix = match[1], match[2] or "", (match[3] or "").lower()
-    try:
-        value = Decimal(digits + exponent)
-    except InvalidOperation:
-        return None
-    value = value.copy_negate() if negative else value
-    if suffix in _INTEGER_LIMITS:
-        limit = 1 << _INTEGER_LIMITS[suffix]
-        fits = digits.isdecimal() and not exponent and -limit <= value < limit
-        return Literal("integer", int(value)) if fits else None
-    if suffix in {"d", "f"} or (exponent and suffix != "bd"):
-        number = float(value)
-        return Literal("float" if suffix == "f" else "double", number) if abs(number) < float("inf") else None
-    if suffix == "bd" or not digits.isdecimal():
-        return Literal("decimal", value)
-    return Literal("integer", int(value)) if len(digits) <= 38 else None

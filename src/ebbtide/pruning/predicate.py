@@ -8,9 +8,10 @@ never excludes a file. Names and literals are as written; `scope` and `intervals
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
+
+from ebbtide.sql_text import Literal
 
 __all__ = [
     "MIRRORED",
@@ -21,8 +22,6 @@ __all__ = [
     "Constant",
     "InList",
     "IsNull",
-    "Literal",
-    "LiteralKind",
     "Name",
     "Not",
     "NullSafeEqual",
@@ -34,10 +33,6 @@ __all__ = [
 ]
 
 ComparisonOperator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
-LiteralKind: TypeAlias = OneOf[
-    "null", "boolean", "integer", "decimal", "double", "float", "string", "date", "timestamp", "timestamp_ntz"
-]
-
 # `5 < a` says what `a > 5` says.
 MIRRORED: Final[dict[ComparisonOperator, ComparisonOperator]] = {
     "=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
@@ -57,18 +52,6 @@ class Name:
     """A column as written: `t.a.b` has three parts, a backquoted name with dots is one part."""
 
     parts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A constant as written; dates and timestamps stay text until a column and a time zone are known.
-
-    `may_be_name`: a double-quoted string; with spark.sql.ansi.doubleQuotedIdentifiers it is the name of a column.
-    """
-
-    kind: LiteralKind
-    value: bool | int | Decimal | float | str | None
-    may_be_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ebbtide.errors import CorruptTableError
 from ebbtide.protocol.schema import DataType, StructField, StructType, physical_name
-from ebbtide.pruning.lexer import Token
-from ebbtide.pruning.predicate import Literal, Name
+from ebbtide.pruning.predicate import Name
+from ebbtide.sql_text import GRAMMAR_WORDS, DottedName, Literal, Token, has_subquery, is_sign, names_in
 
 __all__ = ["Column", "References", "Scope"]
 
@@ -23,22 +23,6 @@ _COLLATIONS: Final = "__COLLATIONS"
 _CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 _TYPE_CHANGES: Final = "delta.typeChanges"
 _FIXED_LENGTH = re.compile(r"(?<!var)char", re.IGNORECASE)
-
-# Words of Spark's expression grammar. They are no columns of the table unless the schema says so.
-_GRAMMAR_WORDS: Final = frozenset(
-    {
-        "and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "rlike", "regexp", "between", "case",
-        "when", "then", "else", "end", "exists", "distinct", "from", "escape", "as", "div", "any", "some", "all",
-        "unknown", "cast", "try_cast", "collate", "interval", "to", "for", "both", "leading", "trailing", "year",
-        "years", "quarter", "month", "months", "week", "weeks", "day", "days", "hour", "hours", "minute", "minutes",
-        "second", "seconds", "millisecond", "milliseconds", "microsecond", "microseconds", "boolean", "tinyint", "byte",
-        "smallint", "short", "int", "integer", "bigint", "long", "float", "real", "double", "decimal", "dec", "numeric",
-        "string", "varchar", "char", "character", "binary", "date", "timestamp", "timestamp_ntz", "timestamp_ltz",
-        "array", "map", "struct", "void", "x", "current_date", "current_timestamp", "current_time", "current_user",
-        "session_user", "user", "localtimestamp",
-    }
-)  # fmt: skip
-_SUBQUERY_OPENERS: Final = frozenset({"select", "with", "values", "table", "from"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,37 +81,34 @@ class Scope:
     def is_partition_column(self, name: str) -> bool:
         return any(self._same(name, column) for column in self.partition_columns)
 
-    def references(self, tokens: Sequence[Token]) -> References:
+    def references(self, tokens: tuple[Token, ...]) -> References:
         columns: set[str] = set()
         functions: set[str] = set()
         is_complete = True
         for at, token in enumerate(tokens):
-            following = tokens[at + 1].text if at + 1 < len(tokens) else ""
-            preceding = tokens[at - 1].text if at else ""
-            if token.kind == "operator":
+            if is_sign(tokens, at, "*"):
                 # count(*), t.*: every column. A star between two operands is multiplication.
-                is_complete &= not (token.text == "*" and preceding in {"", "(", ",", "."})
-            elif token.kind == "string":
-                columns |= self._top_level(token.value or "") if token.double_quoted else set()
-            elif token.kind in {"word", "quoted_name"} and preceding != ".":
-                found = self._columns_at(tokens, at)
-                is_call = following == "(" and token.text not in _GRAMMAR_WORDS
-                if is_call:
-                    functions.add((token.value or "").lower())
-                    # identifier('a') names a column by a string.
-                    is_complete &= token.text != "identifier"
-                columns |= found
-                is_grammar = token.kind == "word" and token.text in _GRAMMAR_WORDS and following != "."
-                is_complete &= bool(found) or is_call or is_grammar
-        return References(frozenset(columns), frozenset(functions), _has_subquery(tokens), is_complete)
+                is_complete &= at > 0 and not is_sign(tokens, at - 1, "(", ",", ".")
+            elif token.kind == "string" and token.is_double_quoted:
+                columns |= self._top_level(token.value or "")
+                is_complete &= token.value is not None
+        for name in names_in(tokens):
+            found = self._columns_of(name)
+            columns |= found
+            word = tokens[name.first]
+            is_grammar = word.kind == "word" and word.text in GRAMMAR_WORDS and len(name.parts) == 1
+            is_call = name.is_called and not is_grammar
+            if is_call:
+                functions.add(name.parts[-1].lower())
+            # identifier('a') names a column by a string.
+            is_complete &= (bool(found) or is_call or is_grammar) and not (is_call and word.text == "identifier")
+        return References(frozenset(columns), frozenset(functions), has_subquery(tokens), is_complete)
 
-    def _columns_at(self, tokens: Sequence[Token], at: int) -> set[str]:
-        """The top-level columns that the name starting at a token can mean, with and without the alias."""
-        found = self._top_level(tokens[at].value or "")
-        behind_alias = self.alias is not None and self._same(tokens[at].value or "", self.alias)
-        if behind_alias and at + 2 < len(tokens) and tokens[at + 1].text == ".":
-            found |= self._top_level(tokens[at + 2].value or "")
-        return found
+    def _columns_of(self, name: DottedName) -> set[str]:
+        """The top-level columns that a name can mean, with and without the alias."""
+        found = self._top_level(name.parts[0])
+        behind_alias = self.alias is not None and self._same(name.parts[0], self.alias)
+        return found | self._top_level(name.parts[1]) if behind_alias and len(name.parts) > 1 else found
 
     def _top_level(self, name: str) -> set[str]:
         """Whatever its case: a reference too many is harmless, one too few is not."""
@@ -167,12 +148,3 @@ class Scope:
 
 def _changes_equality(metadata: Any) -> bool:
     return _COLLATIONS in metadata or bool(_FIXED_LENGTH.search(str(metadata.get(_CHAR_VARCHAR, ""))))
-
-
-def _has_subquery(tokens: Sequence[Token]) -> bool:
-    return any(
-        token.kind == "word"
-        and token.text in _SUBQUERY_OPENERS
-        and (token.text == "select" or (at > 0 and tokens[at - 1].text == "("))
-        for at, token in enumerate(tokens)
-    )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ebbtide.errors import RequestError
-from ebbtide.pruning.lexer import tokenize
-from ebbtide.sql.boundaries import single_statement
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
 from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
 from ebbtide.sql.reader import SYNTAX, StatementReader, shown
 from ebbtide.sql.statements import Explain, Query, Statement, Truncate
+from ebbtide.sql_text import Token, is_sign, tokenize
 
 __all__ = ["parse_statement"]
 
@@ -20,15 +19,30 @@ _EXPLAIN_MODES: Final = ("extended", "codegen", "cost", "formatted")
 
 def parse_statement(text: str) -> Statement:
     """The statement a text holds; RequestError says what was expected, or which statements there are."""
-    source = single_statement(text)
-    tokens = tokenize(source, allow_hints=True)
+    # Spark replaces ${...} in the parts that it is given; what makes them a statement is read as it was written.
+    tokens = tokenize(text, is_statement=True, is_substituted=False)
     if tokens is None:
         raise RequestError(
-            f"The statement {shown(source)} holds text that is no Spark SQL: a string, name or comment that is not "
+            f"The statement {shown(text)} holds text that is no Spark SQL: a string, name or comment that is not "
             "closed, or a character that SQL does not use.",
             error_class=SYNTAX,
         )
-    return _statement(StatementReader(source, tokens))
+    return _statement(StatementReader(*_single_statement(text, tokens)))
+
+
+def _single_statement(text: str, tokens: tuple[Token, ...]) -> tuple[str, tuple[Token, ...]]:
+    """What stands before the semicolon that closes the statement; RequestError when another statement follows."""
+    end = next((at for at in range(len(tokens)) if is_sign(tokens, at, ";")), None)
+    if end is None:
+        return text, tokens
+    rest = next((token for token in tokens[end:] if token.text != ";"), None)
+    if rest is not None:
+        raise RequestError(
+            f"There is more than one statement: after the first semicolon comes {shown(text[rest.start :])}. "
+            "Run them one at a time.",
+            error_class=SYNTAX,
+        )
+    return text[: tokens[end].start], tokens[:end]
 
 
 def _statement(reader: StatementReader) -> Statement:

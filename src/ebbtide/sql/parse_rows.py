@@ -9,6 +9,7 @@ from ebbtide.commands.merge.request import check_last
 from ebbtide.errors import RequestError
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeAction, MergeClause, Update
+from ebbtide.sql_text import time_travel_at
 
 __all__ = ["parse_delete", "parse_insert", "parse_merge", "parse_update"]
 
@@ -17,7 +18,6 @@ _COMMA: Final = frozenset({","})
 _NEXT_CLAUSE: Final = (("when", "matched"), ("when", "not", "matched"))
 # What begins the query of an INSERT ... REPLACE WHERE.
 _QUERY: Final = (("select",), ("values",), ("with",), ("table",), ("from",))
-_TIMES: Final = ("version", "system_version", "timestamp", "system_time")
 
 
 def parse_delete(reader: StatementReader) -> Delete:
@@ -89,28 +89,15 @@ def _source(reader: StatementReader) -> tuple[str, str | None]:
         name = last.value if reader.tokens[first].text != "delta" else None
         if reader.is_next("("):
             reader.step_over_parentheses("the arguments of a function")
-    _step_over_time_travel(reader)
+    # What it means is the business of `ebbtide.sql.queries`, which reads the source as a query.
+    travel = time_travel_at(reader.source, reader.tokens, reader.brackets, reader.at)
+    reader.at = reader.at if travel is None else travel.end
     end = reader.at
     name = reader.alias(not_a_name=frozenset({"on"})) or name
     if reader.is_next("("):
         reader.names("the name of a column")
         end = reader.at
     return reader.text(first, end), name
-
-
-def _step_over_time_travel(reader: StatementReader) -> None:
-    """What it means is the business of `ebbtide.sql.queries`, which reads the source as a query."""
-    following = reader.peek(1)
-    if following is not None and following.text in _TIMES:
-        reader.accept("for")
-    if any(reader.accept(word, "as", "of") for word in _TIMES):
-        token = reader.take("a version or a timestamp")
-        if token.text == "(":
-            reader.at -= 1
-        if token.kind == "word" and not reader.is_next("("):
-            reader.take("a timestamp")
-        elif token.kind == "word" or token.text == "(":
-            reader.step_over_parentheses("a timestamp")
 
 
 def _clause(reader: StatementReader) -> MergeClause:

@@ -18,19 +18,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from ebbtide.changes import read_changes
-from ebbtide.commands.row_level.subqueries import is_delta_path, table_places
 from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError
-from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.spark_border import spark_errors
-from ebbtide.sql.reader import SYNTAX, StatementReader
+from ebbtide.sql.reader import StatementReader
+from ebbtide.sql_text import delta_path_at, is_sign, table_places, time_travel_at, tokenize
 from ebbtide.table import read
 
-__all__ = ["ChangesReference", "PathReference", "query_references", "run_query"]
+__all__ = ["ChangesReference", "PathReference", "run_query", "table_mentions"]
 
 _CHANGES: Final = frozenset({"table_changes", "table_changes_by_path"})
-_VERSION: Final = ("version", "system_version")
-_TIME: Final = ("timestamp", "system_time")
 _COMMA: Final = frozenset({","})
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -54,22 +51,19 @@ class ChangesReference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """Where a query names a table: the text from `start` to `end`."""
+
     reference: PathReference | ChangesReference
     start: int
     end: int
-
-
-def query_references(text: str) -> list[PathReference | ChangesReference]:
-    """The tables that a query reads and Spark does not know, in the order of the text."""
-    return [place.reference for place in _places(text)]
 
 
 def run_query(
     spark: SparkSession, text: str, storage_options: Mapping[str, str] | None, config: EngineConfig
 ) -> DataFrame:
     """The rows of a query. A table that is named twice is read at one version."""
-    places = list(_places(text))
+    places = list(table_mentions(text))
     names: dict[PathReference | ChangesReference, str] = {}
     frames: dict[str, Any] = {}
     for place in places:
@@ -83,7 +77,7 @@ def run_query(
         return frame
 
 
-def _with_names(text: str, places: list[_Place], names: Mapping[PathReference | ChangesReference, str]) -> str:
+def _with_names(text: str, places: list[Place], names: Mapping[PathReference | ChangesReference, str]) -> str:
     """The text as `spark.sql` formats it: a name in braces is a frame, and braces of the user's own are doubled."""
     parts, position = [], 0
     for place in places:
@@ -99,59 +93,30 @@ def _doubled(text: str) -> str:
 # --- which tables -----------------------------------------------------------------------------------------------------
 
 
-def _places(text: str) -> Iterator[_Place]:
-    tokens = tokenize(text, allow_hints=True) or ()
+def table_mentions(text: str) -> Iterator[Place]:
+    """The tables that a query reads and Spark does not know, in the order of the text."""
+    tokens = tokenize(text, is_statement=True, is_substituted=False) or ()
+    reader = StatementReader(text, tokens)
     for at in table_places(tokens, is_query=True):
-        reader = StatementReader(text, tokens)
         reader.at = at
-        if is_delta_path(tokens, at):
+        path = delta_path_at(tokens, at)
+        if path is not None:
             reader.at += 3
-            reference: PathReference | ChangesReference = _travelled(reader, tokens[at + 2].value or "")
-        elif tokens[at].text in _CHANGES and at + 1 < len(tokens) and tokens[at + 1].text == "(":
+            reference: PathReference | ChangesReference = _travelled(reader, path)
+        elif tokens[at].text in _CHANGES and is_sign(tokens, at + 1, "("):
             reader.at += 1
             reference = _changes(reader)
         else:
             continue
-        yield _Place(reference, tokens[at].start, tokens[reader.at - 1].end)
+        yield Place(reference, tokens[at].start, tokens[reader.at - 1].end)
 
 
 def _travelled(reader: StatementReader, path: str) -> PathReference:
-    following = reader.peek(1)
-    if following is not None and following.text in (*_VERSION, *_TIME):
-        reader.accept("for")
-    if any(reader.accept(word, "as", "of") for word in _VERSION):
-        return PathReference(path, version=_version(reader))
-    if any(reader.accept(word, "as", "of") for word in _TIME):
-        return PathReference(path, timestamp=_time(reader))
-    return PathReference(path)
-
-
-def _version(reader: StatementReader) -> int:
-    token = reader.take("a version after VERSION AS OF")
-    digits = token.value if token.kind == "string" else token.text
-    if token.kind not in {"number", "string"} or not (digits or "").isdecimal():
-        reader.at -= 1
-        raise reader.unexpected("a version after VERSION AS OF: a number")
-    return int(digits or "")
-
-
-def _time(reader: StatementReader) -> str:
-    """A string, TIMESTAMP'...', a call such as current_timestamp(), or anything in parentheses."""
-    first = reader.at
-    token = reader.take("a timestamp after TIMESTAMP AS OF")
-    following = reader.peek()
-    if token.text == "(" or (token.kind == "word" and following is not None and following.text == "("):
-        reader.at = first if token.text == "(" else first + 1
-        reader.step_over_parentheses("a timestamp")
-    elif token.kind == "word" and following is not None and following.kind == "string":
-        reader.at += 1
-    elif token.kind != "string":
-        reader.at = first
-        raise reader.unexpected("a timestamp after TIMESTAMP AS OF")
-    text = reader.text(first, reader.at)
-    if any(reader.is_next(sign) for sign in "+-*/"):
-        raise RequestError(f"Put the timestamp into parentheses: TIMESTAMP AS OF ({text} ...).", error_class=SYNTAX)
-    return text
+    travel = time_travel_at(reader.source, reader.tokens, reader.brackets, reader.at)
+    if travel is None:
+        return PathReference(path)
+    reader.at = travel.end
+    return PathReference(path, travel.version, travel.timestamp)
 
 
 def _changes(reader: StatementReader) -> ChangesReference:
@@ -170,8 +135,8 @@ def _changes(reader: StatementReader) -> ChangesReference:
 
 def _bare(path: str) -> str:
     """'/path', or 'delta.`/path`' as one may write for a table."""
-    tokens: tuple[Token, ...] = tokenize(path) or ()
-    return tokens[2].value or "" if len(tokens) == 3 and is_delta_path(tokens, 0) else path
+    tokens = tokenize(path, is_substituted=False) or ()
+    return (delta_path_at(tokens, 0) if len(tokens) == 3 else None) or path
 
 
 # --- opening them -----------------------------------------------------------------------------------------------------

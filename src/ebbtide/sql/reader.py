@@ -11,17 +11,13 @@ from collections.abc import Iterator
 from typing import Final, TypeVar
 
 from ebbtide.errors import RequestError
-from ebbtide.pruning.lexer import Token
 from ebbtide.sql.statements import KNOWN_STATEMENTS, TableName, ViewName
+from ebbtide.sql_text import Token, delta_path_at, is_sign, match_brackets, name_at
 
 __all__ = ["SYNTAX", "StatementReader", "shown"]
 
 SYNTAX: Final = "PARSE_SYNTAX_ERROR"
 _SHOWN_CHARACTERS: Final = 60
-_OPENING: Final = frozenset({"(", "["})
-_CLOSING: Final = frozenset({")", "]"})
-# Behind these `case` is a column's name and opens nothing.
-_AFTER_A_NAME: Final = frozenset({")", "]", ",", "=", "."})
 _S = TypeVar("_S")
 
 
@@ -31,20 +27,18 @@ class StatementReader:
     def __init__(self, source: str, tokens: tuple[Token, ...]) -> None:
         self.source = source
         self.tokens = tokens
+        self.brackets = match_brackets(tokens)
         self.at = 0
 
     # --- tables and names ---------------------------------------------------------------------------------------------
 
     def table(self) -> str:
         """The path in delta.`path`."""
-        first = self.at
-        catalog, dot, name = (self.peek(offset) for offset in range(3))
-        is_delta = catalog is not None and (catalog.value or "").lower() == "delta" and catalog.kind != "string"
-        if is_delta and dot is not None and dot.text == "." and name is not None and name.kind == "quoted_name":
+        path = delta_path_at(self.tokens, self.at)
+        if path is not None:
             self.at += 3
-            if name.value and not self.is_next("."):
-                return name.value
-        found = "nothing" if first >= len(self.tokens) else shown(self.source[self.tokens[first].start :])
+            return path
+        found = "nothing" if self.is_done() else shown(self.source[self.tokens[self.at].start :])
         raise RequestError(
             f"Expected a table written as delta.`/path/to/table`, found {found}. There is no catalog here that knows "
             "tables by name: give the path, in backquotes.",
@@ -82,10 +76,13 @@ class StatementReader:
 
     def dotted_name(self, what: str) -> str:
         """Names with dots between them, as they are written."""
-        first = self.at
-        self.name(what)
-        while self.accept_sign("."):
-            self.name(f"the rest of {what}")
+        found = name_at(self.tokens, self.at)
+        if found is None or not all(found.parts):
+            raise self.unexpected(what)
+        first, self.at = self.at, found.end
+        if is_sign(self.tokens, self.at, "."):
+            self.at += 1
+            raise self.unexpected(f"the rest of {what}")
         return self.text(first, self.at)
 
     def names(self, what: str) -> tuple[str, ...]:
@@ -114,17 +111,11 @@ class StatementReader:
         self, what: str, *, words: tuple[tuple[str, ...], ...] = (), signs: frozenset[str] = frozenset()
     ) -> str:
         """The text up to the first of these runs of words, or signs, that is not in parentheses or in CASE ... END."""
-        first, depth, cases = self.at, 0, 0
+        first = self.at
         while (token := self.peek()) is not None:
-            if depth == 0 and cases == 0 and self._stops(token, words, signs):
+            if is_sign(self.tokens, self.at, ")", "]") or self._stops(token, words, signs):
                 break
-            if token.kind == "operator":
-                depth += (token.text in _OPENING) - (token.text in _CLOSING)
-                if depth < 0:
-                    break
-            elif token.kind == "word" and not self._is_field():
-                cases += self._opens_case(token) - (token.text == "end" and cases > 0)
-            self.at += 1
+            self.at = self.brackets.after(self.at)
         if self.at == first:
             raise self.unexpected(what)
         return self.text(first, self.at)
@@ -132,15 +123,8 @@ class StatementReader:
     def _stops(self, token: Token, words: tuple[tuple[str, ...], ...], signs: frozenset[str]) -> bool:
         if token.kind == "operator":
             return token.text in signs
-        return not self._is_field() and any(self.comes(*run) for run in words)
-
-    def _is_field(self) -> bool:
-        """Whether a dot stands before: t.when is a column, whatever its name."""
-        return self.at > 0 and self.tokens[self.at - 1].text == "."
-
-    def _opens_case(self, token: Token) -> bool:
-        following = self.peek(1)
-        return token.text == "case" and following is not None and following.text not in _AFTER_A_NAME
+        # t.when is a column, whatever its name.
+        return not is_sign(self.tokens, self.at - 1, ".") and any(self.comes(*run) for run in words)
 
     def parenthesised(self, what: str) -> str:
         """The text in parentheses that come next, without them."""
@@ -179,15 +163,14 @@ class StatementReader:
 
     def key(self) -> str:
         """A string, or names with dots between them."""
-        token = self.take("the name of a property")
-        if token.kind == "string":
-            return self.text_of(token)
-        parts = [token]
-        while self.accept_sign("."):
-            parts.append(self.take("the rest of a property's name"))
-        if any(part.kind not in {"word", "quoted_name"} for part in parts):
+        token = self.peek()
+        if token is not None and token.kind == "string":
+            return self.string("the name of a property")
+        found = name_at(self.tokens, self.at)
+        if found is None:
             raise self.unexpected("the name of a property")
-        return ".".join(part.value or "" for part in parts)
+        self.at = found.end
+        return ".".join(found.parts)
 
     def value(self, key: str) -> str:
         sign = "-" if self.accept_sign("-") else ""
@@ -209,6 +192,9 @@ class StatementReader:
         return self.text_of(token)
 
     def text_of(self, token: Token) -> str:
+        if token.is_raw:
+            # Where a statement has a string in a place of its own, no setting reads r'...' in another way.
+            return token.text[2:-1]
         if token.value is None:
             raise RequestError(
                 f"What the string {token.text[:_SHOWN_CHARACTERS]} means depends on settings of the session, because "

@@ -34,7 +34,7 @@ from ebbtide.protocol.schema import (
     StructType,
     find_field,
 )
-from ebbtide.pruning.lexer import tokenize
+from ebbtide.sql_text import names_in, tokenize
 from ebbtide.write.assignment import stored
 from ebbtide.write.columns import spark_type
 from ebbtide.write.target import WriteTarget
@@ -373,20 +373,12 @@ def _values_message(target: WriteTarget, what: str, expression: str) -> Column:
 
 def _read_columns(schema: StructType, expression: str) -> list[tuple[str, ...]]:
     """The columns that the text names, as far as a reader without Spark's analyser can tell."""
-    paths: list[list[str]] = []
-    continues = False
-    for token in tokenize(expression) or ():
-        is_name = token.kind in {"word", "quoted_name"}
-        if is_name and not continues:
-            paths.append([])
-        if is_name:
-            paths[-1].append(token.value or "")
-        continues = bool(paths) and token.text == "."
+    paths = [name.parts for name in names_in(tokenize(expression, is_substituted=False) or ())]
     chains = [_longest_chain(schema, path) for path in paths]
     return list(dict.fromkeys(tuple(field.name for field in chain) for chain in chains if chain is not None))
 
 
-def _longest_chain(schema: StructType, path: list[str]) -> tuple[StructField, ...] | None:
+def _longest_chain(schema: StructType, path: tuple[str, ...]) -> tuple[StructField, ...] | None:
     chains = (find_field(schema, path[:length]) for length in range(len(path), 0, -1))
     return next((chain for chain in chains if chain is not None), None)
 

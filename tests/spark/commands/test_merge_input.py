@@ -113,6 +113,14 @@ def test_clause_condition_that_cannot_choose_rows(table, merge, condition, error
     assert_refused(table, lambda: merge().whenMatchedDelete(given), error_class, kind=RequestError)
 
 
+@pytest.mark.parametrize("as_column", [False, True])
+def test_words_of_a_subquery_in_a_string_or_comment_are_not_taken_for_one(merge, as_column):
+    condition = "t.id = src.id AND t.v <> 'please (select 1)' /* (select 1) */"
+    clause = "src.w = 'please select one' OR src.w = '(values 1)'"
+    given = [F.expr(text) if as_column else text for text in (condition, clause)]
+    assert merge(given[0]).whenMatchedDelete(given[1]).execute().num_affected_rows == 0
+
+
 def test_condition_that_is_not_boolean(table, merge):
     with pytest.raises(RequestError):
         merge("t.id + src.id").whenMatchedDelete().execute()

@@ -77,6 +77,13 @@ def test_delete_without_where_means_the_literal_true_and_reads_no_data(spark, bu
     assert [key for action in last_commit(builder)[1:] for key in action] == ["remove", "remove"]
 
 
+def test_words_of_a_subquery_in_a_string_or_comment_leave_the_partition_only_path_open(spark, builder):
+    [file] = builder.path.glob("part=b/*.parquet")
+    file.write_bytes(b"not parquet")
+    assert delete(spark, builder, "WHERE part = 'b' AND part <> 'please (select 1)' /* (select 1) */") == 5
+    assert [key for action in last_commit(builder)[1:] for key in action] == ["remove"]
+
+
 def test_python_call_without_condition_records_no_predicate(spark, builder):
     ebbtide.DeltaTable.forPath(spark, str(builder.path)).delete()
     assert json.loads(info_of(builder)["operationParameters"]["predicate"]) == []

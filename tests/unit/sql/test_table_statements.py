@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.errors import RequestError
 from ebbtide.sql.parse import parse_statement
-from ebbtide.sql.queries import ChangesReference, PathReference, query_references
+from ebbtide.sql.queries import ChangesReference, PathReference, table_mentions
 from ebbtide.sql.statements import ColumnDefinition, CreateTable, Query
 
 
@@ -105,7 +105,7 @@ def test_query_is_kept_whole(text):
     ],
 )  # fmt: skip
 def test_tables_of_a_query_are_found(text, expected):
-    assert query_references(text) == expected
+    assert [place.reference for place in table_mentions(text)] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_tables_of_a_query_are_found(text, expected):
 )
 def test_mistake_in_a_table_of_a_query_is_named(text, said):
     with pytest.raises(RequestError) as refused:
-        query_references(text)
+        list(table_mentions(text))
     assert said in str(refused.value)

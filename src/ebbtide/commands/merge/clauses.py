@@ -33,13 +33,13 @@ from ebbtide.protocol.schema import DataType, StructField, StructType, parse_sch
 from ebbtide.protocol.schema_evolution import evolved_metadata
 from ebbtide.pruning import nondeterministic_functions
 from ebbtide.scan.conditions import condition_text, empty_frame
+from ebbtide.sql_text import text_has_subquery
 
 __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
 _UNRESOLVED: Final = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 _NOT_DETERMINISTIC: Final = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
 _AGGREGATE: Final = "DELTA_AGGREGATION_NOT_SUPPORTED"
-_SUBQUERY = re.compile(r"\bselect\b|\(\s*(?:from|table|values|with)\b", re.IGNORECASE)
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 # What Spark says of an expression that needs more than one row, or makes more than one.
 _NOT_OF_ONE_ROW: Final = (
@@ -166,7 +166,7 @@ class _Judge:
             raise RequestError(f"The condition of {where} is SQL text or a Column, not {type(condition).__name__}.")
         if not shown.strip():
             raise InvalidPredicateError(f"The condition of {where} is empty. Write one like 't.id = s.id'.")
-        if _SUBQUERY.search(shown):
+        if text_has_subquery(shown):
             raise InvalidPredicateError(
                 f"The condition {shown!r} of {where} has a subquery, which a merge does not take. Join what it reads "
                 "to the source first.",

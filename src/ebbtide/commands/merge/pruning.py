@@ -29,8 +29,8 @@ from ebbtide.commands.merge.source import Source
 from ebbtide.commands.row_level.conditions import partition_predicate
 from ebbtide.log import Snapshot
 from ebbtide.pruning import split_conjuncts
-from ebbtide.pruning.lexer import Token, tokenize
 from ebbtide.scan.conditions import empty_frame, prune_snapshot
+from ebbtide.sql_text import is_sign, match_brackets, only_name, tokenize
 from ebbtide.transaction import ReadPredicate
 
 __all__ = ["Candidates", "KeyRange", "Scopes", "candidates", "key_ranges", "pinned_source"]
@@ -38,6 +38,8 @@ __all__ = ["Candidates", "KeyRange", "Scopes", "candidates", "key_ranges", "pinn
 _NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LONGEST_KEY: Final = 1000
+# With one of these outside brackets, a part says more than `a = b`.
+_OTHER_OPERATORS: Final = frozenset({"and", "or", "not", "between", "in", "like", "is", "case"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +246,15 @@ def _equal_sides(part: str) -> tuple[str, str] | None:
     tokens = tokenize(part)
     if tokens is None:
         return None
-    depth, at = 0, []
-    for place, token in enumerate(tokens):
-        if token.kind == "operator":
-            depth += (token.text in "([") - (token.text in ")]")
-            if depth == 0 and token.text in {"=", "==", "<=>", "<", ">", "<=", ">=", "<>", "!="}:
-                at.append(place)
-        elif token.kind == "word" and token.text in {"and", "or", "not", "between", "in", "like", "is", "case"}:
+    brackets, at, place = match_brackets(tokens), [], 0
+    if not brackets.is_certain:
+        return None
+    while place < len(tokens):
+        if is_sign(tokens, place, "=", "==", "<=>", "<", ">", "<=", ">=", "<>", "!="):
+            at.append(place)
+        elif tokens[place].kind == "word" and tokens[place].text in _OTHER_OPERATORS:
             return None
+        place = brackets.after(place)
     if len(at) != 1 or tokens[at[0]].text not in {"=", "=="}:
         return None
     left, right = tokens[: at[0]], tokens[at[0] + 1 :]
@@ -261,9 +264,5 @@ def _equal_sides(part: str) -> tuple[str, str] | None:
 
 def _column_names(text: str) -> list[str]:
     """`a.b` as its names; nothing when the text is anything but a column."""
-    tokens: Sequence[Token] = tokenize(text) or ()
-    is_column = len(tokens) % 2 == 1 and all(
-        token.kind in {"word", "quoted_name"} if place % 2 == 0 else token.text == "."
-        for place, token in enumerate(tokens)
-    )
-    return [token.value or "" for token in tokens[::2]] if is_column else []
+    found = only_name(tokenize(text) or ())
+    return [] if found is None else list(found.parts)

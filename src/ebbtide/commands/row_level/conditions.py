@@ -27,11 +27,11 @@ from ebbtide.protocol.schema import StructType, partition_fields, physical_name
 from ebbtide.pruning import is_partition_only, nondeterministic_functions, partition_only_conjuncts
 from ebbtide.scan.columns import spark_type
 from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot
+from ebbtide.sql_text import text_has_subquery
 from ebbtide.transaction import ReadPredicate
 
 __all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher", "partition_predicate"]
 
-_SUBQUERY = re.compile(r"\bselect\b|\(\s*(?:from|table|values|with)\b", re.IGNORECASE)
 _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
@@ -187,7 +187,7 @@ def bind_condition(
     shown = shown or (condition if isinstance(condition, str) else _shown(condition))
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
-    has_subquery = _SUBQUERY.search(shown) is not None
+    has_subquery = text_has_subquery(shown)
     with border.spark_errors(f"reading the condition {shown!r}"), border.asking_the_analyser():
         _check(spark, named, column, shown, has_subquery=has_subquery)
     text = condition if isinstance(condition, str) else condition_text(named, condition)

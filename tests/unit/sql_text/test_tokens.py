@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.pruning.lexer import tokenize
+from ebbtide.sql_text import tokenize
 
 
 def texts(source: str) -> list[str]:
@@ -38,7 +38,23 @@ def test_tokens_are_cut_where_spark_cuts_them(source, expected):
     assert texts(source) == expected
 
 
-@pytest.mark.parametrize("source", ["'abc", "a = 1;", "a /* b", "/*+ hint */ a", "a # b", "{a}", "$a", "`a", "\x00"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "'abc",
+        "a = 1;",
+        "a /* b",
+        "/*+ hint */ a",
+        "a # b",
+        "{a}",
+        "$a",
+        "`a",
+        "\x00",
+        "s3://a = 1",
+        "a = '${x}'",
+        "a = 1 -- ${x}",
+    ],
+)
 def test_text_that_spark_may_read_otherwise_is_not_read_at_all(source):
     assert tokenize(source) is None
 
@@ -48,7 +64,8 @@ def test_text_that_spark_may_read_otherwise_is_not_read_at_all(source):
     [
         ("'abc'", "abc"),
         ('"abc"', "abc"),
-        ("r'a\\nb'", "a\\nb"),
+        ("r'a'", None),
+        ('R"a"', None),
         ("'a\"b'", 'a"b'),
         ("'é😀'", "é😀"),
         (r"'a\nb'", None),
@@ -70,3 +87,15 @@ def test_a_backquoted_name_is_decoded():
 
 def test_a_condition_of_absurd_length_is_not_read():
     assert tokenize("a" * (4 * 1024 * 1024 + 1)) is None
+
+
+def test_text_that_spark_does_not_substitute_is_read_as_it_is_written():
+    tokens = tokenize("a = '${x}'", is_substituted=False)
+    assert tokens is not None
+    assert tokens[2].value == "${x}"
+
+
+def test_a_statement_may_hold_hints_and_a_semicolon():
+    tokens = tokenize("SELECT /*+ BROADCAST(a) */ 1;", is_statement=True)
+    assert tokens is not None
+    assert [token.text for token in tokens] == ["select", "1", ";"]

@@ -1,0 +1,32 @@
+"""Spark's SQL text, read without Spark: tokens, brackets, names, literals, subqueries, tables."""
+
+from ebbtide.sql_text.brackets import Brackets, match_brackets
+from ebbtide.sql_text.literals import Literal, LiteralKind, read_literal
+from ebbtide.sql_text.names import GRAMMAR_WORDS, DottedName, delta_path_at, name_at, names_in, only_name
+from ebbtide.sql_text.subqueries import has_subquery, text_has_subquery
+from ebbtide.sql_text.tables import TimeTravel, table_places, time_travel_at
+from ebbtide.sql_text.tokens import Token, TokenKind, is_keyword, is_sign, tokenize
+
+__all__ = [
+    "GRAMMAR_WORDS",
+    "Brackets",
+    "DottedName",
+    "Literal",
+    "LiteralKind",
+    "TimeTravel",
+    "Token",
+    "TokenKind",
+    "delta_path_at",
+    "has_subquery",
+    "is_keyword",
+    "is_sign",
+    "match_brackets",
+    "name_at",
+    "names_in",
+    "only_name",
+    "read_literal",
+    "table_places",
+    "text_has_subquery",
+    "time_travel_at",
+    "tokenize",
+]
