@@ -88,8 +88,15 @@ def test_glob_characters_are_escaped_and_nothing_else():
 
 
 def test_helper_name_is_one_that_no_column_has_in_any_case():
-    assert border.name_not_in(["a"], "x") == "x"
-    assert border.name_not_in(["X", "x_", "a"], "x") == "x__"
+    first = border.HelperNames(["a"]).pick("x")
+    second = border.HelperNames(["a"], [first.upper()]).pick("x")
+    third = border.HelperNames([first], [second]).pick("x")
+    assert len({first, second, third}) == 3
+
+
+def test_helper_name_is_handed_out_once():
+    names = border.HelperNames([])
+    assert names.pick("x") != names.pick("x")
 
 
 @pytest.mark.parametrize(

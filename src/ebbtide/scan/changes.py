@@ -152,13 +152,13 @@ class _ChangeScan:
         self.snapshot = snapshot
         self.times_ms = times_ms
         self.columns = TableColumns.of(snapshot).logical
-        taken = self.columns.names
-        self.file_name = border.name_not_in(taken, "__ebbtide_changed_file")
-        self.label_name = border.name_not_in(taken, "__ebbtide_change")
-        self.time_name = border.name_not_in(taken, "__ebbtide_commit_ms")
-        self.key_name = border.name_not_in(taken, "__ebbtide_changed_block")
-        self.marks_key_name = border.name_not_in(taken, "__ebbtide_block_of_changes")
-        self.word_name = border.name_not_in(taken, "__ebbtide_changed_word")
+        names = border.HelperNames(self.columns.names)
+        self.file_name = names.pick("changed_file")
+        self.label_name = names.pick("change")
+        self.time_name = names.pick("commit_ms")
+        self.key_name = names.pick("changed_block")
+        self.marks_key_name = names.pick("block_of_changes")
+        self.word_name = names.pick("changed_word")
 
     def schema(self) -> T.StructType:
         return T.StructType(

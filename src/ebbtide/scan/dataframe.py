@@ -114,12 +114,15 @@ class _Scan:
         self.by_size = False
         taken = [name for schema in (self.columns.read_schema, self.columns.logical) for name in schema.names]
         taken += [name for name, _ in self.columns.partition_fields]
-        self.row_name = border.name_not_in(taken, "__ebbtide_row_index")
-        self.file_name = border.name_not_in(taken, "__ebbtide_file")
-        self.key_name = border.name_not_in(taken, "__ebbtide_block")
-        self.word_name = border.name_not_in(taken, "__ebbtide_word")
-        self.marks_key_name = border.name_not_in(taken, "__ebbtide_block_of_marks")
-        self.values_key_name = border.name_not_in(taken, "__ebbtide_file_of_values")
+        if row_ids:
+            taken += [*row_ids.names, *row_ids.in_files.values()]
+        self.names = border.HelperNames(taken)
+        self.row_name = self.names.pick("row_index")
+        self.file_name = self.names.pick("file")
+        self.key_name = self.names.pick("block")
+        self.word_name = self.names.pick("word")
+        self.marks_key_name = self.names.pick("block_of_marks")
+        self.values_key_name = self.names.pick("file_of_values")
         border.ensure_no_reserved_column(self.columns.read_schema.names)
         self.row_index_is_free = border.READER_ROW_INDEX not in {name.lower() for name in taken}
         self.hides_metadata = border.FILE_METADATA in {name.lower() for name in taken}
@@ -202,7 +205,7 @@ class _Scan:
         fields = ("row_index", "file_size", "file_path")
         if not self.hides_metadata:
             return raw, {field: border.file_metadata(field) for field in fields}
-        names = {field: f"{self.file_name}_{field}" for field in fields}
+        names = {field: self.names.pick(field) for field in fields}
         return border.with_file_metadata(raw, names), names
 
     def _numbers(self, raw: DataFrame, files: Sequence[ScanFile], hidden: Mapping[str, str]) -> FileNumbers:

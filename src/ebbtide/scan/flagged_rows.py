@@ -45,7 +45,7 @@ def scan_flagged(
     rows_of = {file.spark_path: rows for file, rows in chosen}
     numbers = list(scan.files)
     sets = [rows_of[scan.files[number].spark_path] for number in numbers]
-    flag = border.name_not_in(scan.frame.columns, "__ebbtide_chosen")
+    flag = border.HelperNames(scan.frame.columns).pick("chosen")
     if lookup := mark_lookup(sets, numbers):
         flagged = scan.frame.withColumn(flag, lookup.is_marked(spark, scan.file_column, scan.row_column))
     else:
@@ -56,10 +56,8 @@ def scan_flagged(
 def _joined(
     spark: SparkSession, scan: PositionedScan, sets: Sequence[RowIndexSet], numbers: Sequence[int], flag: str
 ) -> DataFrame:
-    key, key_of_set, word = (
-        border.name_not_in([*scan.frame.columns, flag], name)
-        for name in ("__ebbtide_block", "__ebbtide_block_of_chosen", "__ebbtide_word")
-    )
+    names = border.HelperNames(scan.frame.columns, (flag,))
+    key, key_of_set, word = (names.pick(subject) for subject in ("block", "block_of_chosen", "word"))
     blocks = block_table(sets, numbers, key=key_of_set, word=word)
     side = F.broadcast(border.frame_from_arrow(spark, blocks.table, blocks.spark_schema))
     keyed = scan.frame.withColumn(key, blocks.key(scan.file_column, scan.row_column))

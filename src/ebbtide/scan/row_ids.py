@@ -70,12 +70,8 @@ class RowIdColumns:
                 f"The table at {snapshot.store.url} keeps row ids in the columns '{row_id}' and '{version}', but these "
                 "names are in use."
             )
-        return cls(
-            border.name_not_in(taken, "__ebbtide_row_id"),
-            border.name_not_in(taken, "__ebbtide_row_commit_version"),
-            row_id,
-            version,
-        )
+        names = border.HelperNames(taken, (row_id, version))
+        return cls(names.pick("row_id"), names.pick("row_commit_version"), row_id, version)
 
     @property
     def names(self) -> tuple[str, str]:

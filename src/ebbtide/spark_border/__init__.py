@@ -8,7 +8,7 @@ Everything above may use public PySpark freely; whatever needs a comment beginni
 from ebbtide.spark_border.analysis import analyse, asking_the_analyser
 from ebbtide.spark_border.arrow import frame_from_arrow
 from ebbtide.spark_border.errors import condition_of, failure, failure_message, spark_errors
-from ebbtide.spark_border.names import column, name_not_in, quoted
+from ebbtide.spark_border.names import HelperNames, column, quoted
 from ebbtide.spark_border.reading import (
     FILE_METADATA,
     READER_ROW_INDEX,
@@ -32,6 +32,7 @@ from ebbtide.spark_border.writing import footer_shows_nan, parquet_writer
 
 __all__ = [
     "FILE_METADATA",
+    "HelperNames",
     "READER_ROW_INDEX",
     "analyse",
     "asking_the_analyser",
@@ -52,7 +53,6 @@ __all__ = [
     "interruptible",
     "is_connect",
     "listing_settings",
-    "name_not_in",
     "not_pushed",
     "nothing_pushed_below",
     "observed",

@@ -1,4 +1,4 @@
-"""How must the name of a column be written so that Spark reads exactly this name?"""
+"""How must the name of a column be written so that Spark reads exactly this name, and what may we call our own?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["column", "name_not_in", "quoted"]
+__all__ = ["HelperNames", "column", "quoted"]
+
+# Every column that the engine adds to a frame starts like this.
+_PREFIX = "__ebbtide_"
 
 
 def quoted(name: str) -> str:
@@ -23,9 +26,19 @@ def column(name: str, alias: str | None = None) -> Column:
     return F.expr(quoted(name) if alias is None else f"{quoted(name)} AS {quoted(alias)}")
 
 
-def name_not_in(taken: Iterable[str], wanted: str) -> str:
-    """`wanted`, or a longer name, that no column in `taken` has (Spark compares names without case)."""
-    used = {name.lower() for name in taken}
-    while wanted.lower() in used:
-        wanted += "_"
-    return wanted
+class HelperNames:
+    """Names for columns of ours that no column at hand has, in any letter case. A name is handed out once.
+
+    Users may call a column whatever they like, so no helper column has a fixed name.
+    """
+
+    def __init__(self, *taken: Iterable[str]) -> None:
+        self._taken = {name.lower() for names in taken for name in names}
+
+    def pick(self, subject: str) -> str:
+        """A name that says what the column holds. It needs no quotes in SQL."""
+        name = f"{_PREFIX}{subject}"
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name

@@ -103,7 +103,7 @@ class _Plan:
         if not target.partition_columns and change_type_column is None:
             return cls(target, columns, None, None)
         change_type = None if change_type_column is None else border.column(change_type_column)
-        name = border.name_not_in(columns.names, "ebbtide_part")
+        name = border.HelperNames(columns.names).pick("part")
         return cls(target, columns, label_column(target.partition_fields, change_type).alias(name), name)
 
 

@@ -114,13 +114,13 @@ class BoundMerge:
 
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
     """Judge the request; RequestError or one of its kind if it cannot be done."""
-    alias = request.target_alias or border.name_not_in(snapshot.schema.names, "__ebbtide_target")
+    alias = request.target_alias or border.HelperNames(snapshot.schema.names, source.columns).pick("target")
     target = empty_frame(spark, snapshot).alias(alias)
     metadata = _evolved(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
     judge = _Judge(spark, source, schema, alias, request.schema_evolution)
     with _reading("the source and the target"):
-        both = target.crossJoin(source.frame)
+        both = target.crossJoin(source.given)
     condition = judge.condition(both, request.condition, "ON")
     text = request.condition if isinstance(request.condition, str) else condition_text(both, condition, qualified=True)
     return BoundMerge(
@@ -129,7 +129,7 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
         shown=request.shown or _shown(request.condition),
         alias=alias,
         matched=tuple(judge.clause(both, clause, "WHEN MATCHED") for clause in request.matched),
-        not_matched=tuple(judge.clause(source.frame, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
+        not_matched=tuple(judge.clause(source.given, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
         by_source=tuple(
             judge.clause(target, clause, "WHEN NOT MATCHED BY SOURCE") for clause in request.not_matched_by_source
         ),
@@ -183,7 +183,7 @@ class _Judge:
             column = F.expr(condition) if isinstance(condition, str) else condition
             border.analyse(scope.where(column))
             # A join condition must be deterministic, a filter need not be.
-            other = self.spark.range(1).select(F.lit(1).alias("__ebbtide_other"))
+            other = self.spark.range(1).select(F.lit(1).alias(border.HelperNames(scope.columns).pick("other")))
             border.analyse(scope.join(other, column, "left_semi"))
         return column
 

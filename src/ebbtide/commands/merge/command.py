@@ -51,7 +51,7 @@ class MergeCommand:
         applied = set_transaction(self.request.options)
         if has_landed(transaction, applied):
             return self._result(None)
-        source = open_source(self.request)
+        source = open_source(self.request, snapshot.schema.names)
         merge = bind_merge(self.spark, snapshot, self.request, source)
         _refuse_change_columns(snapshot, merge)
         work = self._performed(transaction, merge, source)

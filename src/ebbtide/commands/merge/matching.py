@@ -136,22 +136,24 @@ def _decided(
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
+    names = border.HelperNames(scan.frame.columns)
+    partner, matched_kind = names.pick("partner"), names.pick("kind")
     by_match = joined.select(
         f"{border.quoted(merge.alias)}.*",
-        F.expr(f"{source.row_id} AS __ebbtide_partner"),
-        _kind(merge.matched, 0).alias("__ebbtide_kind"),
+        F.expr(f"{source.row_id} AS {partner}"),
+        _kind(merge.matched, 0).alias(matched_kind),
     )
     # From here on there are only columns of the target, so the clauses for rows without a partner see no others.
-    is_pair = "__ebbtide_partner IS NOT NULL"
-    kind = F.expr(f"CASE WHEN {is_pair} THEN __ebbtide_kind END")
+    is_pair = f"{partner} IS NOT NULL"
+    kind = F.expr(f"CASE WHEN {is_pair} THEN {matched_kind} END")
     if merge.by_source:
-        kind = F.when(F.expr(is_pair), F.expr("__ebbtide_kind")).otherwise(_kind(merge.by_source, 2))
+        kind = F.when(F.expr(is_pair), F.expr(matched_kind)).otherwise(_kind(merge.by_source, 2))
     return by_match.alias(merge.alias).select(
         F.expr(f"{scan.file_column} AS file"),
         F.expr(f"{scan.row_column} AS row"),
         F.expr(f"{is_pair} AS is_pair"),
         kind.alias("kind"),
-        F.expr("__ebbtide_partner AS partner"),
+        F.expr(f"{partner} AS partner"),
     )
 
 

@@ -153,8 +153,14 @@ class RowMerge:
 
     @property
     def _writer(self) -> MergeWriter:
-        told = self.snapshot.properties.enable_change_data_feed and not self.request.is_insert_only
-        return MergeWriter(self.spark, self.snapshot, self.merge, self.source, told)
+        has_feed = self.snapshot.properties.enable_change_data_feed
+        return MergeWriter.of(
+            self.spark,
+            self.snapshot,
+            self.merge,
+            self.source,
+            writes_change_data=has_feed and not self.request.is_insert_only,
+        )
 
     def _match_and_write(self, found: Sequence[ScanFile]) -> None:
         """Write the source while its partners are looked for."""

@@ -11,7 +11,7 @@ the columns are there a second time under names of our own: the user's names may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,11 +38,16 @@ PLACE_BITS: Final = 33
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`rows` has the user's columns under the user's names and `row_id`; `frame` a second name for each, `copy_of`."""
+    """`given` has the user's columns; `rows` these and `row_id`; `frame` a second name for each as well, `copies`."""
 
+    given: DataFrame
     rows: DataFrame
     frame: DataFrame
     row_id: str
+    # By the user's name in lower case.
+    copies: Mapping[str, str]
+    # All columns of `frame`.
+    columns: tuple[str, ...]
     fields: Mapping[str, T.StructField]
     ambiguous: frozenset[str]
     # Known once the source is computed.
@@ -97,7 +102,7 @@ class Source:
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
-        return F.expr(_copy_name(self.row_id, list(self.fields).index(name.lower())))
+        return F.expr(self.copies[name.lower()])
 
     def get(self, name: str) -> T.StructField | None:
         """The column of that name, whatever its case; None when there is none."""
@@ -127,7 +132,7 @@ class Source:
         source = replace(
             self,
             rows=rows,
-            frame=_with_copies(rows, self.row_id, self.fields),
+            frame=_with_copies(rows, self.fields, self.copies),
             num_rows=answers["num_rows"],
             parts=0 if last_row is None else (last_row >> PLACE_BITS) + 1,
             num_bytes=answers["num_bytes"],
@@ -138,44 +143,50 @@ class Source:
 
     def _estimated_bytes(self) -> str:
         """An aggregate, as SQL: about how many bytes the rows have, null where that is unknown."""
-        parts = ["count(1) * 64"]
+        texts, fixed_bytes = [], 64
         for field in self.fields.values():
             if isinstance(field.dataType, T.StringType | T.BinaryType):
-                parts.append(f"coalesce(sum(octet_length({border.quoted(field.name)})), 0)")
+                texts.append(f"coalesce(CAST(octet_length({border.quoted(field.name)}) AS LONG), 0L)")
             elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
-                parts.append("count(1) * 16")
+                fixed_bytes += 16
             else:
                 return "max(CAST(NULL AS LONG))"
-        return " + ".join(parts)
+        return f"count(1) * {fixed_bytes} + coalesce(sum({_total(texts)}), 0L)"
 
 
-def open_source(request: MergeRequest) -> Source:
-    """The source as it was given: nothing is computed yet."""
+def open_source(request: MergeRequest, target_columns: Iterable[str]) -> Source:
+    """The source as it was given: nothing is computed yet. Helper columns are called like none of either side."""
     named = request.source if request.source_alias is None else request.source.alias(request.source_alias)
     with border.spark_errors("reading the source of the merge"):
         fields = named.schema.fields
     times = Counter(field.name.lower() for field in fields)
-    row_id = border.name_not_in([field.name for field in fields], "__ebbtide_source_row")
+    names = border.HelperNames((field.name for field in fields), target_columns)
+    row_id = names.pick("source_row")
     rows = named.selectExpr("*", f"monotonically_increasing_id() AS {row_id}")
     unambiguous = {field.name.lower(): field for field in fields if times[field.name.lower()] == 1}
+    copies = {name: names.pick(f"source_column_{place}") for place, name in enumerate(unambiguous)}
     return Source(
+        given=named,
         rows=rows,
-        frame=_with_copies(rows, row_id, unambiguous),
+        frame=_with_copies(rows, unambiguous, copies),
         row_id=row_id,
+        copies=copies,
+        columns=(*(field.name for field in fields), row_id, *copies.values()),
         fields=unambiguous,
         ambiguous=frozenset(name for name, count in times.items() if count > 1),
     )
 
 
-def _with_copies(rows: DataFrame, row_id: str, fields: Mapping[str, T.StructField]) -> DataFrame:
-    copies = [
-        f"{border.quoted(field.name)} AS {_copy_name(row_id, place)}" for place, field in enumerate(fields.values())
-    ]
-    return rows.selectExpr("*", *copies)
+def _with_copies(rows: DataFrame, fields: Mapping[str, T.StructField], copies: Mapping[str, str]) -> DataFrame:
+    return rows.selectExpr("*", *(f"{border.quoted(field.name)} AS {copies[name]}" for name, field in fields.items()))
 
 
-def _copy_name(row_id: str, place: int) -> str:
-    return f"{row_id}_{place}"
+def _total(terms: Sequence[str]) -> str:
+    """The sum of the terms, as SQL. Halves of halves: Spark's parser cannot read a sum of a thousand terms in a row."""
+    if len(terms) < 2:
+        return terms[0] if terms else "0L"
+    middle = len(terms) // 2
+    return f"({_total(terms[:middle])} + {_total(terms[middle:])})"
 
 
 def is_small(num_bytes: int | None) -> bool:

@@ -28,7 +28,7 @@ from ebbtide.commands.merge.clauses import BoundClause, BoundMerge
 from ebbtide.commands.merge.matching import ChangedFile, chosen_clause
 from ebbtide.commands.merge.partners import Partners
 from ebbtide.commands.merge.source import Source
-from ebbtide.commands.row_level.assignments import Assignment, assigned_column
+from ebbtide.commands.row_level.assignments import assigned_column
 from ebbtide.commands.row_level.touched_files import total_rows
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
@@ -41,11 +41,6 @@ from ebbtide.write.columns import spark_type
 
 __all__ = ["MergeWriter", "RewrittenFile"]
 
-_CLAUSE: Final = "__ebbtide_clause"
-_OLD_ROW: Final = "__ebbtide_old_row"
-_CHANGE_TYPE: Final = "__ebbtide_change_type"
-_IS_INSERTED: Final = "__ebbtide_is_inserted"
-
 # Up to this many rows are read and written by one task: a shuffle would take longer than they do.
 _ONE_WRITER_ROWS: Final = 200_000
 
@@ -53,23 +48,62 @@ RewrittenFile = tuple[ScanFile, RowIndexSet]
 
 
 @dataclass(frozen=True, slots=True)
+class _Columns:
+    """The helper columns of the frames that a merge writes, called like no column of the table or the source."""
+
+    # The number of the clause that a row falls to, and the values of the clauses, by clause and place in it.
+    clause: str
+    values: Mapping[tuple[int, int], str]
+    old_row: str
+    change_type: str
+    is_inserted: str
+    partner: str
+    # Generated columns as a clause gave them.
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(cls, merge: BoundMerge, source: Source, target: WriteTarget, taken: Sequence[str]) -> _Columns:
+        names = border.HelperNames(merge.schema.names, source.columns, taken)
+        kinds = (merge.matched, merge.not_matched, merge.by_source)
+        places = {
+            (number, place): None
+            for clauses in kinds
+            for number, clause in enumerate(clauses)
+            for place in range(len(clause.assignments))
+        }
+        return cls(
+            clause=names.pick("clause"),
+            values={(number, place): names.pick(f"value_{number}_{place}") for number, place in places},
+            old_row=names.pick("old_row"),
+            change_type=names.pick("change_type"),
+            is_inserted=names.pick("is_inserted"),
+            partner=names.pick("partner"),
+            given={name: names.pick(f"given_{place}") for place, name in enumerate(generated_columns(target))},
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class MergeWriter:
-    """What a merge writes to one snapshot. `told` says whether change data is written."""
+    """What a merge writes to one snapshot."""
 
     spark: SparkSession
     snapshot: Snapshot
     merge: BoundMerge
     source: Source
-    told: bool
+    writes_change_data: bool
+    # The table, with the columns that the merge adds.
+    target: WriteTarget
+    ids: RowIdColumns | None
+    columns: _Columns
 
-    @property
-    def target(self) -> WriteTarget:
-        """The table, with the columns that the merge adds."""
-        return replace(WriteTarget.of(self.snapshot), schema=self.merge.schema)
-
-    @property
-    def ids(self) -> RowIdColumns | None:
-        return RowIdColumns.of(self.snapshot)
+    @classmethod
+    def of(
+        cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source, *, writes_change_data: bool
+    ) -> MergeWriter:
+        target = replace(WriteTarget.of(snapshot), schema=merge.schema)
+        ids = RowIdColumns.of(snapshot)
+        columns = _Columns.of(merge, source, target, [*snapshot.schema.names, *(ids.names if ids else ())])
+        return cls(spark, snapshot, merge, source, writes_change_data, target, ids, columns)
 
     def write(
         self,
@@ -86,20 +120,22 @@ class MergeWriter:
         fresh = self._fresh_rows(changed, candidates, partners)
         kept = [replace(file, marks=_both_marks(file, rows)) for file, rows in rewritten]
         frames = [*fresh, *([self._copied(kept)] if kept else [])]
-        if self.told:
+        if self.writes_change_data:
             deleted = [(item.file, item.deleted) for item in changed]
             frames += [self._deleted(_only(deleted))] if any(rows for _, rows in deleted) else []
         if not frames:
             return None, 0
         # Counted at the very end of the query: where a shuffle turns out to be empty, Spark drops what is below it,
         # counters included.
-        is_new = F.col(_IS_INSERTED) & (F.col(_CHANGE_TYPE).isNull() if self.told else F.lit(True))
-        rows, counting = border.observed(self._united(frames), {"inserted": F.count_if(is_new)})
+        is_new = self.columns.is_inserted
+        if self.writes_change_data:
+            is_new += f" AND {self.columns.change_type} IS NULL"
+        rows, counting = border.observed(self._united(frames), {"inserted": f"count_if({is_new})"})
         written = write_files(
             self.spark,
             rows,
             self.target,
-            change_type_column=_CHANGE_TYPE if self.told else None,
+            change_type_column=self.columns.change_type if self.writes_change_data else None,
             extra_columns=self.ids.in_files if self.ids else None,
         )
         try:
@@ -116,7 +152,7 @@ class MergeWriter:
         """
         merge = self.merge
         is_upsert = merge.updates_to_source_rows and merge.inserts_source_rows and not merge.by_source
-        return is_upsert and not self.told and self.ids is None
+        return is_upsert and not self.writes_change_data and self.ids is None
 
     def write_source(self) -> WrittenFiles:
         """The rows of the source, in as few files as they need."""
@@ -129,7 +165,8 @@ class MergeWriter:
 
     def _united(self, frames: Sequence[DataFrame]) -> DataFrame:
         ids = self.ids.names if self.ids else ()
-        names = [*self.merge.schema.names, *ids, *([_CHANGE_TYPE] if self.told else []), _IS_INSERTED]
+        change_type = [self.columns.change_type] if self.writes_change_data else []
+        names = [*self.merge.schema.names, *ids, *change_type, self.columns.is_inserted]
         return reduce(DataFrame.unionAll, [frame.select(*map(border.column, names)) for frame in frames])
 
     def _fresh_rows(
@@ -141,11 +178,12 @@ class MergeWriter:
         taken = self._taken(changed, partners)
         frames = [] if taken is None else [taken]
         updated = self._updated(changed, in_one_task, with_matched=taken is None)
-        frames += [frame.withColumn(_IS_INSERTED, F.lit(False)) for frame in updated]
+        is_inserted = self.columns.is_inserted
+        frames += [frame.withColumn(is_inserted, F.lit(False)) for frame in updated]
         if self.merge.not_matched and not (taken is not None and self.merge.inserts_source_rows):
             without = self._without_partner(candidates, partners)
-            inserted = self._inserted(without).withColumn(_IS_INSERTED, F.lit(True))
-            frames.append(_as_inserts(inserted) if self.told else inserted)
+            inserted = self._inserted(without).withColumn(is_inserted, F.lit(True))
+            frames.append(self._as_inserts(inserted) if self.writes_change_data else inserted)
         if not frames:
             return []
         # Where all rows come out of a shuffled join, that has divided them already.
@@ -172,17 +210,18 @@ class MergeWriter:
         for a matched row has one partner, or the merge would have been refused.
         """
         num_matched = sum(len(item.matched_updated) for item in changed)
-        is_possible = self.merge.updates_to_source_rows and not self.told and self.ids is None
+        is_possible = self.merge.updates_to_source_rows and not self.writes_change_data and self.ids is None
         if partners is None or not is_possible or not num_matched or partners.count != num_matched:
             return None
         is_partner = partners.is_partner(self.spark, self.source)
         if is_partner is None:
             return None
+        is_inserted = self.columns.is_inserted
         if self.merge.inserts_source_rows:
-            rows = self.source.frame.withColumn(_IS_INSERTED, ~is_partner)
+            rows = self.source.frame.withColumn(is_inserted, ~is_partner)
         else:
-            rows = self.source.frame.where(is_partner).withColumn(_IS_INSERTED, F.lit(False))
-        return self._row_of(rows, 0, self.merge.matched[0], [_IS_INSERTED])
+            rows = self.source.frame.where(is_partner).withColumn(is_inserted, F.lit(False))
+        return self._row_of(rows, 0, self.merge.matched[0], [is_inserted])
 
     def _updated(self, changed: Sequence[ChangedFile], in_one_task: bool, *, with_matched: bool) -> Iterator[DataFrame]:
         merge = self.merge
@@ -200,45 +239,44 @@ class MergeWriter:
     def _new_rows(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
         """The target's rows in `scope` with the values of the clause that each falls to."""
         updates = {number: clause for number, clause in enumerate(clauses) if clause.kind == "update"}
-        decided = scope.withColumn(_CLAUSE, chosen).where(_is_one_of(updates))
-        valued = decided.withColumns(_values(updates))
+        decided = scope.withColumn(self.columns.clause, chosen).where(self._is_one_of(updates))
+        valued = decided.withColumns(self._values(updates))
         old = {field.name: self._old_value(field) for field in self.merge.schema.fields}
         columns = [
             self._new_value(field, old[field.name], updates).alias(field.name) for field in self.merge.schema.fields
         ]
-        kept = [F.expr(_CLAUSE)]
+        kept = [F.expr(self.columns.clause)]
         if self.ids:
             kept += [self._target_column(name).alias(name) for name in self.ids.names]
-        if self.told:
-            kept.append(F.struct(*(value.alias(name) for name, value in old.items())).alias(_OLD_ROW))
+        if self.writes_change_data:
+            kept.append(F.struct(*(value.alias(name) for name, value in old.items())).alias(self.columns.old_row))
         rows = self._with_generated(valued.select(*columns, *kept), updates)
         if self.ids:
             rows = self.ids.of_updated_rows(rows)
-        rows = enforced(rows.drop(_CLAUSE), self.target)
-        return _as_updates(rows, self.merge.schema.names) if self.told else rows
+        rows = enforced(rows.drop(self.columns.clause), self.target)
+        return self._as_updates(rows) if self.writes_change_data else rows
 
     def _new_value(self, field: StructField, old: Column, updates: Mapping[int, BoundClause]) -> Column:
         value = old
         for number, clause in updates.items():
-            given = _stored_values(number, clause, field, self.merge.policy)
+            given = self._stored_values(number, clause, field)
             if given:
                 new = assigned_column(field, old, given)
-                value = new if len(updates) == 1 else F.when(_is_of(number), new).otherwise(value)
+                value = new if len(updates) == 1 else F.when(self._is_of(number), new).otherwise(value)
         return value
 
     def _with_generated(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
         """Generated columns follow the columns they are made of, except where a clause gives them a value itself."""
-        names = list(generated_columns(self.target))
-        if not names:
+        given = self.columns.given
+        if not given:
             return rows
-        given = {name: f"{_CLAUSE}_{place}" for place, name in enumerate(names)}
         kept = rows.select("*", *(border.column(name).alias(copy) for name, copy in given.items()))
-        others = {name.lower() for name in self.merge.schema.names} - {name.lower() for name in names}
+        others = {name.lower() for name in self.merge.schema.names} - {name.lower() for name in given}
         computed = completed(kept, self.target, given=others)
         for name, copy in given.items():
             says = [number for number, clause in updates.items() if name.lower() in clause.columns]
             if says:
-                chosen = F.when(F.col(_CLAUSE).isin(says), F.col(copy)).otherwise(border.column(name))
+                chosen = F.when(F.col(self.columns.clause).isin(says), F.col(copy)).otherwise(border.column(name))
                 computed = computed.withColumn(name, chosen)
         return computed.drop(*given.values())
 
@@ -246,7 +284,7 @@ class MergeWriter:
 
     def _inserted(self, without_partner: DataFrame) -> DataFrame:
         clauses = self.merge.not_matched
-        decided = without_partner.withColumn(_CLAUSE, chosen_clause(clauses))
+        decided = without_partner.withColumn(self.columns.clause, chosen_clause(clauses))
         rows = [self._new_row(decided, number, clause) for number, clause in enumerate(clauses)]
         return reduce(DataFrame.unionAll, rows)
 
@@ -258,7 +296,7 @@ class MergeWriter:
         is_partner = partners.is_partner(self.spark, source) if partners is not None else None
         if is_partner is not None:
             return source.frame.where(~is_partner)
-        partner = border.name_not_in([source.row_id], "__ebbtide_partner")
+        partner = self.columns.partner
         # Joined this way round the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
         joined = source.joined_to(target, self.merge.condition, "inner", by_keys=True)
@@ -268,13 +306,13 @@ class MergeWriter:
 
     def _new_row(self, scope: DataFrame, number: int, clause: BoundClause) -> DataFrame:
         extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
-        return self._row_of(scope.where(_is_of(number)), number, clause, extra)
+        return self._row_of(scope.where(self._is_of(number)), number, clause, extra)
 
     def _row_of(self, scope: DataFrame, number: int, clause: BoundClause, extra: Sequence[Column | str]) -> DataFrame:
         """Rows that the clause makes of those in `scope` alone; `extra` columns are kept beside them."""
-        valued = scope.withColumns(_values({number: clause}))
+        valued = scope.withColumns(self._values({number: clause}))
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
-        values = [_stored_values(number, clause, field, self.merge.policy)[()].alias(field.name) for field in fields]
+        values = [self._stored_values(number, clause, field)[()].alias(field.name) for field in fields]
         rows = completed(valued.select(*values, *extra), self.target, given=clause.columns)
         return enforced(rows, self.target)
 
@@ -285,15 +323,17 @@ class MergeWriter:
 
     def _copied(self, files: Sequence[ScanFile]) -> DataFrame:
         rows = self._as_they_were(files)
-        return rows.withColumn(_CHANGE_TYPE, F.lit(None).cast("string")) if self.told else rows
+        return (
+            rows.withColumn(self.columns.change_type, F.lit(None).cast("string")) if self.writes_change_data else rows
+        )
 
     def _deleted(self, files: Sequence[ScanFile]) -> DataFrame:
-        return self._as_they_were(files).withColumn(_CHANGE_TYPE, F.lit("delete"))
+        return self._as_they_were(files).withColumn(self.columns.change_type, F.lit("delete"))
 
     def _as_they_were(self, files: Sequence[ScanFile]) -> DataFrame:
         columns = [self._old_value(field).alias(field.name) for field in self.merge.schema.fields]
         ids = [self._target_column(name).alias(name) for name in self.ids.names] if self.ids else []
-        return self._scanned(files).select(*columns, *ids, F.lit(False).alias(_IS_INSERTED))
+        return self._scanned(files).select(*columns, *ids, F.lit(False).alias(self.columns.is_inserted))
 
     def _old_value(self, field: StructField) -> Column:
         """The column as the table has it now, in the type it will have; null where the merge adds it."""
@@ -305,71 +345,58 @@ class MergeWriter:
     def _target_column(self, name: str) -> Column:
         return F.expr(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
 
+    # --- values -------------------------------------------------------------------------------------------------------
 
-# --- values -----------------------------------------------------------------------------------------------------------
+    def _values(self, clauses: Mapping[int, BoundClause]) -> dict[str, Column]:
+        """The values of clauses, computed for their own rows only. The rows at hand are of no other clauses."""
+        found = {}
+        for number, clause in clauses.items():
+            for place, assignment in enumerate(clause.assignments):
+                value = assignment.value if len(clauses) == 1 else F.when(self._is_of(number), assignment.value)
+                found[self.columns.values[number, place]] = value
+        return found
 
-
-def _values(clauses: Mapping[int, BoundClause]) -> dict[str, Column]:
-    """The values of clauses, computed for their own rows only. The rows at hand are of no other clauses."""
-    found = {}
-    for number, clause in clauses.items():
+    def _stored_values(self, number: int, clause: BoundClause, field: StructField) -> dict[tuple[str, ...], Column]:
+        """What the clause gives to the column, by the path inside it; () is the column itself."""
+        found = {}
         for place, assignment in enumerate(clause.assignments):
-            value = assignment.value if len(clauses) == 1 else F.when(_is_of(number), assignment.value)
-            found[_value_name(number, place)] = value
-    return found
+            first, *inner = assignment.target.path
+            if first == field.name:
+                value = F.expr(self.columns.values[number, place])
+                found[tuple(inner)] = stored(value, assignment.given, assignment.target.field, policy=self.merge.policy)
+        return found
 
+    def _is_of(self, number: int) -> Column:
+        return F.expr(f"{self.columns.clause} = {number}")
 
-def _is_of(number: int) -> Column:
-    return F.expr(f"{_CLAUSE} = {number}")
+    def _is_one_of(self, updates: Mapping[int, BoundClause]) -> Column:
+        lost = border.failure(
+            "DELTA_NUM_RECORDS_MISMATCH",
+            F.lit(
+                "A condition of the merge held when the rows to change were looked for and does not hold any more, so "
+                "nothing was changed. Compute what depends on the time in the source."
+            ),
+        )
+        return F.when(F.col(self.columns.clause).isin(list(updates)), F.lit(True)).otherwise(lost)
 
+    # --- change data --------------------------------------------------------------------------------------------------
 
-def _value_name(number: int, place: int) -> str:
-    return f"{_CLAUSE}_{number}_value_{place}"
+    def _as_updates(self, rows: DataFrame) -> DataFrame:
+        """Each row as data, and before and after as change data."""
+        change_type, old_row, columns = self.columns.change_type, self.columns.old_row, self.merge.schema.names
+        kinds = F.array(F.lit("update_preimage"), F.lit("update_postimage"), F.lit(None).cast("string"))
+        exploded = rows.select("*", F.explode(kinds).alias(change_type))
+        is_before = F.col(change_type).eqNullSafe(F.lit("update_preimage"))
+        values = [
+            F.when(is_before, F.col(old_row).getField(name)).otherwise(border.column(name)).alias(name)
+            for name in columns
+        ]
+        others = [border.column(name) for name in exploded.columns if name not in columns and name != old_row]
+        return exploded.select(*values, *others)
 
-
-def _stored_values(number: int, clause: BoundClause, field: StructField, policy: str) -> dict[tuple[str, ...], Column]:
-    """What the clause gives to the column, by the path inside it; () is the column itself."""
-    found = {}
-    for place, assignment in enumerate(clause.assignments):
-        first, *inner = assignment.target.path
-        if first == field.name:
-            found[tuple(inner)] = _stored(F.expr(_value_name(number, place)), assignment, policy)
-    return found
-
-
-def _stored(value: Column, assignment: Assignment, policy: str) -> Column:
-    return stored(value, assignment.given, assignment.target.field, policy=policy)
-
-
-def _is_one_of(updates: Mapping[int, BoundClause]) -> Column:
-    lost = border.failure(
-        "DELTA_NUM_RECORDS_MISMATCH",
-        F.lit(
-            "A condition of the merge held when the rows to change were looked for and does not hold any more, so "
-            "nothing was changed. Compute what depends on the time in the source."
-        ),
-    )
-    return F.when(F.col(_CLAUSE).isin(list(updates)), F.lit(True)).otherwise(lost)
-
-
-# --- change data ------------------------------------------------------------------------------------------------------
-
-
-def _as_updates(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Each row as data, and before and after as change data."""
-    kinds = F.array(F.lit("update_preimage"), F.lit("update_postimage"), F.lit(None).cast("string"))
-    told = rows.select("*", F.explode(kinds).alias(_CHANGE_TYPE))
-    is_before = F.col(_CHANGE_TYPE).eqNullSafe(F.lit("update_preimage"))
-    shown = [
-        F.when(is_before, F.col(_OLD_ROW).getField(name)).otherwise(border.column(name)).alias(name) for name in columns
-    ]
-    others = [border.column(name) for name in told.columns if name not in columns and name != _OLD_ROW]
-    return told.select(*shown, *others)
-
-
-def _as_inserts(rows: DataFrame) -> DataFrame:
-    kinds = F.array(F.lit("insert"), F.lit(None).cast("string"))
-    return rows.select("*", F.explode(kinds).alias(_CHANGE_TYPE))
+    def _as_inserts(self, rows: DataFrame) -> DataFrame:
+        kinds = F.array(F.lit("insert"), F.lit(None).cast("string"))
+        return rows.select("*", F.explode(kinds).alias(self.columns.change_type))
 
 
 def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:

@@ -81,7 +81,8 @@ class BoundAssignments:
         named = frame.alias(self.alias) if self.alias else frame
         is_changed = None if only is None else border.column(only)
         # Values are computed in a step of their own: what reads one twice must see it once, even if it is random.
-        names = _fresh_names(frame.columns, len(self.assignments))
+        helpers = border.HelperNames(frame.columns, [old_row] if old_row else [])
+        names = [helpers.pick(f"value_{place}") for place in range(len(self.assignments))]
         values = [
             _only(is_changed, assignment.value).alias(name)
             for assignment, name in zip(self.assignments, names, strict=True)
@@ -246,10 +247,3 @@ def _only(is_changed: Column | None, value: Column, *, otherwise: Column | None 
         return value
     guarded = F.when(is_changed, value)
     return guarded if otherwise is None else guarded.otherwise(otherwise)
-
-
-def _fresh_names(taken: Sequence[str], count: int) -> list[str]:
-    prefix = "__ebbtide_set"
-    while any(name.lower().startswith(prefix) for name in taken):
-        prefix += "_"
-    return [f"{prefix}{number}" for number in range(count)]

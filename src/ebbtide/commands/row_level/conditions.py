@@ -209,7 +209,7 @@ def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *,
     if has_subquery:
         border.analyse(frame.where(column))
         return
-    other = spark.range(1).select(F.lit(1).alias(border.name_not_in(frame.columns, "__ebbtide_other")))
+    other = spark.range(1).select(F.lit(1).alias(border.HelperNames(frame.columns).pick("other")))
     try:
         # A join condition must be deterministic, a filter need not be: the analyser answers for functions we never met.
         border.analyse(frame.join(other, column, "left_semi"))
@@ -267,7 +267,7 @@ def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> D
         name = physical_name(field) if mapped else field.name
         texts = pa.array([dict(row).get(name) for row in values], pa.string())
         columns[field.name] = to_arrow(texts, field.type, column=field.name)
-    ordinal = border.name_not_in(snapshot.schema.names, "__ebbtide_ordinal")
+    ordinal = border.HelperNames(snapshot.schema.names).pick("ordinal")
     columns[ordinal] = pa.array(range(len(values)), pa.int64())
     schema = T.StructType([*spark_type(StructType(tuple(fields))).fields, T.StructField(ordinal, T.LongType())])
     return border.frame_from_arrow(spark, pa.table(columns), schema)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot
 from ebbtide.scan import RowIdColumns, ScanFile, scan_files
-from ebbtide.spark_border import name_not_in
+from ebbtide.spark_border import HelperNames
 from ebbtide.write import WriteTarget, WrittenFiles, enforced, write_files
 
 __all__ = ["rewrite_without"]
@@ -34,7 +34,7 @@ def rewrite_without(
     extra = None if ids is None else ids.in_files
     if not snapshot.properties.enable_change_data_feed:
         return write_files(spark, kept, target, extra_columns=extra)
-    change_type = name_not_in(kept.columns, "_change_type")
+    change_type = HelperNames(kept.columns).pick("change_type")
     left_out = [replace(file, marks=rows, keeps_marked=True) for file, rows in matched]
     gone = scan_files(spark, snapshot, left_out, row_ids=ids)
     nothing = F.lit(None).cast("string")

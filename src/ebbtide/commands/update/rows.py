@@ -230,12 +230,12 @@ class RowUpdate:
         target = WriteTarget.of(self.snapshot)
         taken = [name for rows in scanned for name in rows.frame.columns]
         has_feed = self.snapshot.properties.enable_change_data_feed
-        old_row = border.name_not_in(taken, "__ebbtide_old_row") if has_feed else None
+        old_row = border.HelperNames(taken).pick("old_row") if has_feed else None
         parts = [self._with_new_values(rows, target, ids, old_row) for rows in scanned]
         rows = enforced(reduce(DataFrame.unionAll, parts), target)
         change_type = None
         if old_row is not None:
-            change_type = border.name_not_in(rows.columns, "__ebbtide_change_type")
+            change_type = border.HelperNames(rows.columns).pick("change_type")
             rows = _with_changes(rows, self.snapshot.schema.names, old_row, change_type)
         extra = None if ids is None else ids.in_files
         return write_files(self.spark, rows, target, change_type_column=change_type, extra_columns=extra)
@@ -316,7 +316,8 @@ def _with_computed(frame: DataFrame, target: WriteTarget, computed: Sequence[str
     given = {name.lower() for name in target.schema.names} - {name.lower() for name in computed}
     if chosen is None:
         return completed(frame, target, given=given)
-    kept = {name: border.name_not_in(frame.columns, f"__ebbtide_kept_{place}") for place, name in enumerate(computed)}
+    names = border.HelperNames(frame.columns)
+    kept = {name: names.pick(f"kept_{place}") for place, name in enumerate(computed)}
     before = frame.select(
         *(border.column(name) for name in frame.columns), *(border.column(name).alias(kept[name]) for name in computed)
     )

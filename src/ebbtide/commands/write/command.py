@@ -284,7 +284,7 @@ class _Work:
 
 def _write_with_changes(spark: SparkSession, rows: DataFrame, target: WriteTarget) -> WrittenFiles:
     """Every row twice, once as data and once as an insertion in the change data, from one evaluation."""
-    change_type = border.name_not_in(rows.columns, "_change_type")
+    change_type = border.HelperNames(rows.columns).pick("change_type")
     kinds = F.array(F.lit(None).cast("string"), F.lit("insert"))
     return write_files(spark, rows.withColumn(change_type, F.explode(kinds)), target, change_type_column=change_type)
 
