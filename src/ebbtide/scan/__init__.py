@@ -2,14 +2,20 @@
 
 from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_rows, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_files
+from ebbtide.scan.kept_rows import AllRows, KeptRows, OnlyRows, WithoutRows, without_rows
 from ebbtide.scan.row_ids import RowIdColumns
 
 __all__ = [
+    "AllRows",
+    "KeptRows",
+    "OnlyRows",
     "PositionedScan",
     "RowIdColumns",
     "ScanFile",
+    "WithoutRows",
     "resolve_files",
     "scan_files",
     "scan_rows",
     "scan_with_positions",
+    "without_rows",
 ]

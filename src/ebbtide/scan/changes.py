@@ -37,6 +37,7 @@ from ebbtide.protocol.statistics import num_records
 from ebbtide.scan.columns import TableColumns
 from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_file
+from ebbtide.scan.kept_rows import ALL_ROWS, OnlyRows, without_rows
 from ebbtide.scan.mark_join import labelled_block_table
 
 __all__ = ["scan_changes"]
@@ -54,8 +55,8 @@ def scan_changes(
     scan = _ChangeScan(spark, feed.snapshot, feed.times_ms or {})
     frames = [
         *scan.change_data([change for change in changes if change.label.change_type is None]),
-        *scan.whole_files([change for change in changes if change.label.change_type and not change.file.keeps_marked]),
-        *scan.marked_rows([change for change in changes if change.file.keeps_marked]),
+        *scan.whole_files([change for change in changes if change.label.change_type and not change.shows_only_rows]),
+        *scan.marked_rows([change for change in changes if change.shows_only_rows]),
     ]
     return reduce(DataFrame.unionAll, frames) if frames else spark.createDataFrame([], scan.schema())
 
@@ -75,7 +76,11 @@ class _Label:
 class _Change:
     label: _Label
     key: str  # of the file, however its path is spelled
-    file: ScanFile  # with the marks that tell its changed rows
+    file: ScanFile  # keeping nothing but the changed rows
+
+    @property
+    def shows_only_rows(self) -> bool:
+        return isinstance(self.file.keeps, OnlyRows)
 
 
 def _resolved(feed: ChangeFeed, storage_options: Mapping[str, str] | None) -> list[_Change]:
@@ -89,9 +94,9 @@ def _resolved(feed: ChangeFeed, storage_options: Mapping[str, str] | None) -> li
         shown, hidden = (_rows_of(vectors, descriptor) for descriptor in (change.shown, change.hidden))
         label = _Label(change.change_type, change.version)
         if shown is None:
-            resolved.append(_Change(label, key, replace(files[key], marks=hidden or None)))
+            resolved.append(_Change(label, key, replace(files[key], keeps=without_rows(hidden))))
         elif rows := shown.difference(hidden) if hidden else shown:
-            resolved.append(_Change(label, key, replace(files[key], marks=rows, keeps_marked=True)))
+            resolved.append(_Change(label, key, files[key].only(rows)))
     return resolved
 
 
@@ -203,10 +208,10 @@ class _ChangeScan:
 
     def labelled_blocks(self, changes: Sequence[_Change]) -> DataFrame:
         """The rows that each change marks; a file is read once for all its changes."""
-        files = list({change.key: replace(change.file, marks=None, keeps_marked=False) for change in changes}.values())
+        files = list({change.key: replace(change.file, keeps=ALL_ROWS) for change in changes}.values())
         scan = scan_with_positions(self.spark, self.snapshot, files)
         numbers = _numbers_by_path(scan)
-        marks = [change.file.marks for change in changes if change.file.marks is not None]
+        marks = [change.file.keeps.rows for change in changes if isinstance(change.file.keeps, OnlyRows)]
         blocks = labelled_block_table(
             marks,
             [numbers[change.file.spark_path] for change in changes],

@@ -25,6 +25,7 @@ from ebbtide.log import Snapshot
 from ebbtide.scan.columns import TableColumns
 from ebbtide.scan.file_numbers import FileNumbers, hashes_as_numbers, sizes_as_numbers, sizes_tell_files
 from ebbtide.scan.files import ScanFile, resolve_files
+from ebbtide.scan.kept_rows import AllRows, OnlyRows, WithoutRows
 from ebbtide.scan.mark_join import block_table
 from ebbtide.scan.mark_list import has_few_marks, is_listed
 from ebbtide.scan.mark_lookup import mark_lookup
@@ -134,10 +135,8 @@ class _Scan:
 
     def rows(self, files: Sequence[ScanFile]) -> DataFrame:
         self.by_size = sizes_tell_files(files)
-        plain = [file for file in files if file.marks is None]
-        dropping = [file for file in files if file.marks is not None and not file.keeps_marked]
-        keeping = [file for file in files if file.marks is not None and file.keeps_marked]
-        branches = [self._branch(group) for group in (plain, dropping, keeping) if group]
+        groups = ([file for file in files if isinstance(file.keeps, kind)] for kind in (AllRows, WithoutRows, OnlyRows))
+        branches = [self._branch(group) for group in groups if group]
         if not branches:
             return self.spark.createDataFrame([], self._result_schema())
         return reduce(DataFrame.unionAll, branches)
@@ -148,7 +147,7 @@ class _Scan:
         return T.StructType(self.columns.logical.fields + (places if self.with_positions else []) + ids)
 
     def _branch(self, files: Sequence[ScanFile]) -> DataFrame:
-        has_marks = files[0].marks is not None
+        has_marks = not isinstance(files[0].keeps, AllRows)
         fields = self.columns.partition_fields
         # A partition column of the reader's own name must not become part of what the reader is asked for.
         from_directories = bool(fields) and self.row_index_is_free and directories_tell_values(files, fields)
@@ -219,8 +218,8 @@ class _Scan:
     def _by_marks(
         self, raw: DataFrame, helpers: dict[str, Column], files: Sequence[ScanFile], numbers: FileNumbers, row: str
     ) -> DataFrame:
-        marks = [file.marks for file in files if file.marks is not None]
-        keeps_marked = files[0].keeps_marked
+        marks = [file.keeps.rows for file in files if not isinstance(file.keeps, AllRows)]
+        keeps_marked = isinstance(files[0].keeps, OnlyRows)
         marked = None
         if has_few_marks(files):
             marked = is_listed(marks, numbers.values, numbers.text, row)

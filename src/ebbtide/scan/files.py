@@ -8,7 +8,7 @@ file is found here, before Spark starts; elsewhere that would cost a request a f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.paths import DataLocation, resolve_data_path
 from ebbtide.protocol.statistics import num_records
+from ebbtide.scan.kept_rows import ALL_ROWS, KeptRows, OnlyRows, WithoutRows, without_rows
 from ebbtide.storage import ObjectStore, is_local
 
 __all__ = ["ScanFile", "resolve_file", "resolve_files", "spark_path"]
@@ -31,9 +32,22 @@ class ScanFile:
     add: AddFile
     spark_path: str  # not percent-encoded, with its scheme
     relative_path: str | None  # decoded, below the table root; None for a file elsewhere
-    marks: RowIndexSet | None  # None when no row is marked
-    size_is_checked: bool  # `add.size` was compared with the object itself
-    keeps_marked: bool = False  # the marked rows are the ones to show, not the ones to drop
+    keeps: KeptRows = ALL_ROWS  # without the rows that its deletion vector marks, unless a command says otherwise
+    size_is_checked: bool = False  # `add.size` was compared with the object itself
+
+    @property
+    def marks(self) -> RowIndexSet | None:
+        """The rows that are hidden; None where none is."""
+        return self.keeps.rows if isinstance(self.keeps, WithoutRows) else None
+
+    def without(self, rows: RowIndexSet) -> ScanFile:
+        """The file with these rows hidden as well as those that are hidden already."""
+        marks = self.marks
+        return replace(self, keeps=without_rows(rows if marks is None else marks | rows))
+
+    def only(self, rows: RowIndexSet) -> ScanFile:
+        """The file with nothing but these rows."""
+        return replace(self, keeps=OnlyRows(rows))
 
     @property
     def most_rows(self) -> int:
@@ -61,7 +75,7 @@ def resolve_file(snapshot: Snapshot, add: AddFile, marks: RowIndexSet | None) ->
     checked = is_local(store) and location.relative_path is not None
     if checked:
         _check_object(store, location.relative_path or "", add)
-    return ScanFile(add, spark_path(store, location), location.relative_path, marks, checked)
+    return ScanFile(add, spark_path(store, location), location.relative_path, without_rows(marks), checked)
 
 
 def spark_path(store: ObjectStore, location: DataLocation) -> str:

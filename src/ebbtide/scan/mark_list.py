@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.files import ScanFile
+from ebbtide.scan.kept_rows import AllRows, KeptRows
 from ebbtide.scan.mark_lookup import CHANGED_FILE
 
 __all__ = ["has_few_marks", "is_listed", "listed"]
@@ -25,12 +26,16 @@ _MOST_ROWS = 200_000
 
 
 def has_few_marks(files: Sequence[ScanFile]) -> bool:
-    """Whether a list will do for these files, all of which have marks."""
+    """Whether a list of rows will do for these files, all of which keep some and not others."""
     return (
         len(files) <= _MOST_FILES
-        and sum(len(file.marks or ()) for file in files) <= _MOST_MARKS
+        and sum(_num_listed(file.keeps) for file in files) <= _MOST_MARKS
         and sum(file.most_rows for file in files) <= _MOST_ROWS
     )
+
+
+def _num_listed(keeps: KeptRows) -> int:
+    return 0 if isinstance(keeps, AllRows) else len(keeps.rows)
 
 
 def is_listed(marks: Sequence[RowIndexSet], file_numbers: Sequence[int], file_number: str, row_index: str) -> Column:

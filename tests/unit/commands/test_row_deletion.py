@@ -64,7 +64,7 @@ def test_append_only_table_is_not_removable():
 def test_auto_rewrites_a_file_that_keeps_less_than_half_of_its_rows(rows, already, matched, rewritten):
     vector = vector_of(*range(already)) if already else None
     add = add_file("a", vector=vector, stats=None if rows is None else json.dumps({"numRecords": rows}))
-    file = ScanFile(add, "file:/t/a", "a", None, size_is_checked=True)
+    file = ScanFile(add, "file:/t/a", "a", size_is_checked=True)
     assert ends_mostly_deleted(file, RowIndexSet.from_range(already, already + matched)) is rewritten
 
 

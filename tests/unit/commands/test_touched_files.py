@@ -26,7 +26,7 @@ from ebbtide.errors import CorruptTableError, InternalError, RequestError
 from ebbtide.log import load_snapshot
 from ebbtide.protocol.actions import AddFile, RemoveFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
-from ebbtide.scan import ScanFile
+from ebbtide.scan import ScanFile, without_rows
 
 NOW = 1_800_000_000_000
 
@@ -206,7 +206,7 @@ def test_nothing_touched_is_nothing_to_say():
 
 
 def scan_file(file, marks=None):
-    return ScanFile(file, f"file:/t/{file.path}", file.path, marks, size_is_checked=True)
+    return ScanFile(file, f"file:/t/{file.path}", file.path, without_rows(marks), size_is_checked=True)
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ import pytest
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.protocol.actions import AddFile
 from ebbtide.scan.files import ScanFile
+from ebbtide.scan.kept_rows import without_rows
 from ebbtide.scan.mark_list import has_few_marks, listed
 
 
 def file(*, rows, marks):
     add = AddFile("f", {}, 1000, 0, True, stats=f'{{"numRecords":{rows}}}')
-    return ScanFile(add, "file:/f", "f", RowIndexSet(range(marks)), size_is_checked=True)
+    return ScanFile(add, "file:/f", "f", without_rows(RowIndexSet(range(marks))), size_is_checked=True)
 
 
 @pytest.mark.parametrize(

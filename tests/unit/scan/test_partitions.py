@@ -16,7 +16,7 @@ from ebbtide.scan.partitions import directories_tell_values, value_table
 
 def scan_file(relative_path, **values):
     add = AddFile(path="", partition_values=values, size=1, modification_time=0, data_change=True)
-    return ScanFile(add, f"file:/t/{relative_path}", relative_path, None, size_is_checked=True)
+    return ScanFile(add, f"file:/t/{relative_path}", relative_path, size_is_checked=True)
 
 
 def fields(**types):

@@ -150,7 +150,7 @@ class _Tally:
         else:
             self.num_marked_files += 1
             self.num_more_marked_rows += len(rows)
-            united = rows if file.marks is None else file.marks | rows
+            united = file.without(rows).marks or rows
             self.num_vector_bytes += len(frame(united.serialize()))
 
 

@@ -44,7 +44,7 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.features import deletion_vectors_writable
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.statistics import num_records, only_num_records
-from ebbtide.scan import ScanFile, resolve_files
+from ebbtide.scan import ScanFile, resolve_files, without_rows
 from ebbtide.spark_border import search_settings
 from ebbtide.transaction import Lost
 from ebbtide.transaction.file_changes import live_files_at
@@ -307,7 +307,7 @@ class RowDeletion:
                 marks = file.marks if now.dv_id == file.add.dv_id else self._rows_of(now) or None
                 left = rows if marks is None else rows - marks
                 if left:
-                    again.append((replace(file, add=now, marks=marks), left))
+                    again.append((replace(file, add=now, keeps=without_rows(marks)), left))
         return again
 
     def _rows_still_ours(self, file: TouchedFileWithDV, now: AddFile) -> list[tuple[ScanFile, RowIndexSet]]:
@@ -321,7 +321,7 @@ class RowDeletion:
                 raise InternalError(f"'{file.input_file_path}' was deleted whole without a known row count.")
             ours = RowIndexSet.from_range(0, physical) - old
         left = ours - winners
-        scanned = ScanFile(now, file.input_file_path, None, winners or None, size_is_checked=False)
+        scanned = ScanFile(now, file.input_file_path, None, without_rows(winners))
         return [(scanned, left)] if left else []
 
     def _rows_of(self, add: AddFile) -> RowIndexSet:

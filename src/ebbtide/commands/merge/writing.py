@@ -118,7 +118,7 @@ class MergeWriter:
         in which a row of the source can have a partner. `partners` says which rows have one, where that is known.
         """
         fresh = self._fresh_rows(changed, candidates, partners)
-        kept = [replace(file, marks=_both_marks(file, rows)) for file, rows in rewritten]
+        kept = [file.without(rows) for file, rows in rewritten]
         frames = [*fresh, *([self._copied(kept)] if kept else [])]
         if self.writes_change_data:
             deleted = [(item.file, item.deleted) for item in changed]
@@ -401,9 +401,4 @@ class MergeWriter:
 
 def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:
     """The files, showing nothing but these rows."""
-    return [replace(file, marks=rows, keeps_marked=True) for file, rows in files if rows]
-
-
-def _both_marks(file: ScanFile, rows: RowIndexSet) -> RowIndexSet | None:
-    united = rows if file.marks is None else file.marks | rows
-    return united or None
+    return [file.only(rows) for file, rows in files if rows]

@@ -8,7 +8,6 @@ and written as change data in the same go. Where it tracks rows, those that stay
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -27,7 +26,7 @@ def rewrite_without(
 ) -> WrittenFiles:
     """New files with the rows of `matched` files that are neither marked already nor among the matched ones."""
     ids = RowIdColumns.of(snapshot)
-    files = [replace(file, marks=_united(file, rows)) for file, rows in matched]
+    files = [file.without(rows) for file, rows in matched]
     target = WriteTarget.of(snapshot)
     # Rows that stay are written anew, and whoever writes a row answers for it, as in the reference.
     kept = enforced(scan_files(spark, snapshot, files, row_ids=ids), target)
@@ -35,12 +34,8 @@ def rewrite_without(
     if not snapshot.properties.enable_change_data_feed:
         return write_files(spark, kept, target, extra_columns=extra)
     change_type = HelperNames(kept.columns).pick("change_type")
-    left_out = [replace(file, marks=rows, keeps_marked=True) for file, rows in matched]
+    left_out = [file.only(rows) for file, rows in matched]
     gone = scan_files(spark, snapshot, left_out, row_ids=ids)
     nothing = F.lit(None).cast("string")
     both = kept.withColumn(change_type, nothing).unionAll(gone.withColumn(change_type, F.lit("delete")))
     return write_files(spark, both, target, change_type_column=change_type, extra_columns=extra)
-
-
-def _united(file: ScanFile, rows: RowIndexSet) -> RowIndexSet:
-    return rows if file.marks is None else file.marks | rows

@@ -213,7 +213,7 @@ class RowUpdate:
         """The rows to write: of files that stay the matched ones, of the others all."""
         found = []
         if marked:
-            files = [replace(file, marks=rows, keeps_marked=True) for file, rows in marked]
+            files = [file.only(rows) for file, rows in marked]
             found.append(_Rows(scan_files(self.spark, self.snapshot, files, row_ids=ids)))
         if rewritten:
             scan = scan_flagged(self.spark, self.snapshot, rewritten, row_ids=ids)
