@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.support.arrow_deletes import Condition, delete_without_spark, install_without_spark
+from tests.support.arrow_deletes import Condition, delete_without_spark
 from tests.support.log_builder import MemoryStore
 from tests.support.races import new_data_file
 from tests.support.stores import HookedStore
@@ -80,8 +80,7 @@ def test_commit_costs_the_same_however_long_the_log_is(keeps_snapshot):
         assert max(cost["names listed"] for cost in late[:-1]) <= INTERVAL
 
 
-def test_delete_of_one_row_costs_the_same_however_often_it_was_done_before(monkeypatch):
-    install_without_spark(monkeypatch.setattr)
+def test_delete_of_one_row_costs_the_same_however_often_it_was_done_before():
     deleted = iter(range(10_000))
 
     def delete(store):

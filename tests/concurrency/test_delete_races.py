@@ -18,9 +18,10 @@ from tests.support import races
 from tests.support.invariants import assert_table_invariants, look
 from tests.support.log_reading import actions_of, newest_version, vector_file
 from tests.support.races import ID_SCHEMA, RacingStore, ids_at
+from tests.support.searches import Searches, watched
+from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands.delete import rows as row_deletion
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import (
@@ -48,7 +49,7 @@ def rows(first, last):
 class Table:
     """The table of a test, the loser's view of it, and what the loser looked at again."""
 
-    def __init__(self, spark, path, looked_at, *, vectors=True, build=lambda builder: builder):
+    def __init__(self, spark, path, *, vectors=True, build=lambda builder: builder):
         self.spark = spark
         self.path = path
         builder = TableBuilder(path, ID_SCHEMA)
@@ -58,23 +59,23 @@ class Table:
         build(builder)
         builder.commit()
         self.store = open_store(str(path))
-        self.looked_at = looked_at
+        self.searches = Searches()
         self.won = None
 
     def delete(self, condition, *, store=None, **options):
         """A DELETE that nobody races with, unless its store says so."""
         request = DeleteRequest(store or self.store, condition, options=WriteOptions(**options))
-        return DeleteCommand(self.spark, request).run()
+        return watched(DeleteCommand, self.searches)(self.spark, request).run()
 
     def lose(self, *rivals, condition=CONDITION, **options):
         """Run the DELETE so that each of the rivals commits before it. What it looks at is noted from the first on."""
 
         def wins(rival):
             def run():
-                seen = list(self.looked_at)
+                seen = list(self.searches.rounds)
                 rival()
                 # A rival may be a DELETE too, and what it looks at is its own business.
-                self.looked_at[:] = [] if self.won is None else seen
+                self.searches.rounds[:] = [] if self.won is None else seen
                 self.won = look(self.spark, self.path)
 
             return run
@@ -84,7 +85,7 @@ class Table:
 
     def rescanned(self):
         """The files in which the loser looked for rows after it had lost; new ones by the name `new`."""
-        return sorted(path if len(path) == 1 else "new" for path in self.looked_at)
+        return sorted(path if len(path) == 1 else "new" for paths in self.searches.rounds for path in paths)
 
     def assert_whole(self, result):
         assert_table_invariants(self.spark, self.path, before=self.won, result=result)
@@ -93,22 +94,8 @@ class Table:
 
 
 @pytest.fixture
-def looked_at(monkeypatch):
-    """The paths of files that a deletion looks for rows in, in the order of looking."""
-    seen = []
-    resolve = row_deletion.resolve_files
-
-    def spy(snapshot, files, **options):
-        seen.extend(files["path"].to_pylist())
-        return resolve(snapshot, files, **options)
-
-    monkeypatch.setattr(row_deletion, "resolve_files", spy)
-    return seen
-
-
-@pytest.fixture
-def table(spark, tmp_path, looked_at):
-    return Table(spark, tmp_path / "t", looked_at)
+def table(spark, tmp_path):
+    return Table(spark, tmp_path / "t")
 
 
 def without(*gone):
@@ -272,17 +259,18 @@ def test_delete_of_everything_deletes_what_was_appended_meanwhile(table):
     table.assert_whole(result)
 
 
-def test_delete_by_partition_removes_files_that_came_meanwhile_and_reads_no_data(spark, tmp_path, looked_at):
+def test_delete_by_partition_removes_files_that_came_meanwhile_and_reads_no_data(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "p": pa.string()})).partitioned_by("p")
     builder.deletion_vectors().file([{"id": 1, "p": "x"}]).file([{"id": 2, "p": "y"}]).commit()
     new = pa.table({"id": [3, 4], "p": ["x", "y"]})
     store = RacingStore(
         open_store(str(builder.path)), lambda: write_deltalake(str(builder.path), new, mode="append"), first=1
     )
-    result = DeleteCommand(spark, DeleteRequest(store, "p = 'x'")).run()
+    searches = Searches()
+    result = watched(DeleteCommand, searches)(spark, DeleteRequest(store, "p = 'x'")).run()
     assert (result.version, result.num_affected_rows) == (2, 2)
     assert ids_at(builder.path) == [2, 4]
-    assert looked_at == []
+    assert searches.rounds == []
 
 
 # --- delete and layout ------------------------------------------------------------------------------------------------
@@ -377,8 +365,8 @@ def test_delete_is_stopped_by_a_change_of_the_schema(table, mode):
 
 
 @pytest.mark.parametrize("mode", ["on", "auto"])
-def test_delete_that_raced_with_enabling_vectors_marks_its_rows(spark, tmp_path, looked_at, mode):
-    table = Table(spark, tmp_path / "t", looked_at, vectors=False)
+def test_delete_that_raced_with_enabling_vectors_marks_its_rows(spark, tmp_path, mode):
+    table = Table(spark, tmp_path / "t", vectors=False)
     result = table.lose(
         lambda: races.set_property(table.store, "delta.enableDeletionVectors", "true"), deletion_vectors=mode
     )
@@ -390,8 +378,8 @@ def test_delete_that_raced_with_enabling_vectors_marks_its_rows(spark, tmp_path,
     table.assert_whole(result)
 
 
-def test_delete_that_rewrites_is_not_disturbed_by_enabling_vectors(spark, tmp_path, looked_at):
-    table = Table(spark, tmp_path / "t", looked_at, vectors=False)
+def test_delete_that_rewrites_is_not_disturbed_by_enabling_vectors(spark, tmp_path):
+    table = Table(spark, tmp_path / "t", vectors=False)
     result = table.lose(
         lambda: races.set_property(table.store, "delta.enableDeletionVectors", "true"), deletion_vectors="off"
     )
@@ -402,8 +390,8 @@ def test_delete_that_rewrites_is_not_disturbed_by_enabling_vectors(spark, tmp_pa
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, tmp_path, looked_at, mode):
-    table = Table(spark, tmp_path / "t", looked_at, vectors=False)
+def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, tmp_path, mode):
+    table = Table(spark, tmp_path / "t", vectors=False)
 
     def rivals():
         races.set_property(table.store, "delta.enableDeletionVectors", "true")
@@ -458,8 +446,8 @@ def test_same_delete_sent_twice_at_once_lands_once(table):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_change_data_of_a_loser_that_rewrites_tells_its_own_rows(spark, tmp_path, looked_at, mode):
-    table = Table(spark, tmp_path / "t", looked_at, build=lambda builder: builder.change_data_feed())
+def test_change_data_of_a_loser_that_rewrites_tells_its_own_rows(spark, tmp_path, mode):
+    table = Table(spark, tmp_path / "t", build=lambda builder: builder.change_data_feed())
     result = table.lose(lambda: table.delete("id IN (0, 8)", deletion_vectors=mode), deletion_vectors=mode)
     assert (result.version, result.num_affected_rows) == (2, 7)
     assert bool(actions_of(table.path, 2, "cdc")) == (mode == "off")
@@ -536,16 +524,16 @@ def test_file_of_vectors_stays_while_one_of_them_is_needed(table):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loser_that_fails_while_it_follows_leaves_nothing_behind(table, monkeypatch, mode):
+def test_loser_that_fails_while_it_follows_leaves_nothing_behind(table, mode):
     """What it had written for the first attempt goes, and what it had begun for the second."""
 
-    def fail(*args, **options):
+    def fail():
         raise StorageError("no more room")
 
     def rival():
         races.append(table.store, [1])
         table.delete("id = 8")
-        monkeypatch.setattr(row_deletion, "matched_row_sets", fail)
+        table.searches.before = fail
 
     with pytest.raises(StorageError):
         table.lose(rival, deletion_vectors=mode)
@@ -554,15 +542,15 @@ def test_loser_that_fails_while_it_follows_leaves_nothing_behind(table, monkeypa
     assert races.unnamed_files(table.path) == set()
 
 
-def test_delete_that_fails_after_its_vectors_leaves_none(table, monkeypatch):
-    """`auto` marks b first, then rewrites a."""
+def test_delete_whose_vectors_fail_leaves_no_rewritten_file(table):
+    """`auto` rewrites a first, then marks b."""
 
-    def fail(*args):
-        raise StorageError("no more room")
+    def fail(op, path):
+        if op == "put_if_absent" and path.endswith(".bin"):
+            raise StorageError("no more room")
 
-    monkeypatch.setattr(row_deletion, "rewrite_without", fail)
     with pytest.raises(StorageError):
-        table.delete(CONDITION, deletion_vectors="auto")
+        table.delete(CONDITION, store=HookedStore(table.store, before=fail), deletion_vectors="auto")
     assert races.unnamed_files(table.path) == set()
 
 

@@ -22,18 +22,16 @@ def assert_clean(summary):
 
 
 @pytest.mark.parametrize("seed", ["ebb", "tide", "moon"])
-def test_interleaving_that_the_seed_chose_loses_nothing(seed, tmp_path, monkeypatch):
-    summary, _ = simulate(Plan(seed, processes=6, rounds=8), tmp_path, patch=monkeypatch.setattr)
+def test_interleaving_that_the_seed_chose_loses_nothing(seed, tmp_path):
+    summary, _ = simulate(Plan(seed, processes=6, rounds=8), tmp_path)
     assert_clean(summary)
     assert summary.total("rebases") > 0
     assert summary.total("rescanned") > 0
 
 
-def test_same_seed_gives_the_same_interleaving(tmp_path, monkeypatch):
+def test_same_seed_gives_the_same_interleaving(tmp_path):
     plan = Plan("again", processes=4, rounds=4)
-    (first, trace), (second, trace_again) = (
-        simulate(plan, tmp_path / name, patch=monkeypatch.setattr) for name in ("first", "second")
-    )
+    (first, trace), (second, trace_again) = (simulate(plan, tmp_path / name) for name in ("first", "second"))
     assert trace == trace_again
     assert len({worker for worker, _ in trace}) == 4
 
@@ -51,9 +49,9 @@ def test_processes_on_one_table_lose_nothing(store, rounds, tmp_path):
     assert len(summary.records) == 3 * rounds
 
 
-def test_model_notices_a_lost_row_a_row_that_came_back_and_a_commit_of_nobody(tmp_path, monkeypatch):
+def test_model_notices_a_lost_row_a_row_that_came_back_and_a_commit_of_nobody(tmp_path):
     """The comparison itself: a model that cannot fail proves nothing."""
-    summary, _ = simulate(Plan("broken", processes=2, rounds=6), tmp_path, patch=monkeypatch.setattr)
+    summary, _ = simulate(Plan("broken", processes=2, rounds=6), tmp_path)
     assert_clean(summary)
     deleted = next(record for record in summary.records if record["op"] == "delete" and record["version"] is not None)
     others = [record for record in summary.records if record is not deleted]
@@ -65,8 +63,8 @@ def test_model_notices_a_lost_row_a_row_that_came_back_and_a_commit_of_nobody(tm
     assert any("lost" in problem for problem in check(tmp_path / "table", unseen, seed="broken").problems)
 
 
-def test_model_notices_a_file_that_is_live_twice(tmp_path, monkeypatch):
-    summary, _ = simulate(Plan("twice", processes=2, rounds=4), tmp_path, patch=monkeypatch.setattr)
+def test_model_notices_a_file_that_is_live_twice(tmp_path):
+    summary, _ = simulate(Plan("twice", processes=2, rounds=4), tmp_path)
     store = open_store(str(tmp_path / "table"))
     ids = races.ids_at(tmp_path / "table")[:3]
     committed = races.commit(store, [races.new_data_file(store, ids)], user_metadata="rogue")

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-from tests.support.arrow_deletes import Condition, delete_without_spark, install_without_spark
+from tests.support.arrow_deletes import Condition, delete_without_spark
 from tests.support.races import RacingStore
 from tests.support.stores import HookedStore
 
@@ -80,7 +80,6 @@ def delete_until(table: Path, at: int, *, rival: bool) -> None:
 
 def main(template: Path, directory: Path, *, rival: bool) -> int:
     pa.set_cpu_count(1)
-    install_without_spark()
     for at in range(MAX_POINTS):
         table = directory / f"{at:03d}"
         shutil.copytree(template, table)

@@ -20,7 +20,7 @@ from threading import Lock
 import pytest
 from tests.faults.killed_deletes import CONDITION, RIVAL_CONDITION
 from tests.support import races
-from tests.support.arrow_deletes import delete_without_spark, forget_files, install_without_spark, snapshot_ids
+from tests.support.arrow_deletes import delete_without_spark, forget_files, snapshot_ids
 from tests.support.races import RacingStore, ids_at, unnamed_files
 from tests.support.stores import HookedStore, SimulatedCrash
 from tests.support.table_builder import TableBuilder
@@ -56,11 +56,6 @@ def _without_waiting():
     yield
     object.__setattr__(SYSTEM_CLOCK, "sleep", sleep)
     forget_files()
-
-
-@pytest.fixture
-def without_spark(monkeypatch):
-    install_without_spark(monkeypatch.setattr)
 
 
 class FaultyStore(HookedStore):
@@ -150,7 +145,7 @@ def lost_race(store, table):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_fault_at_any_call_leaves_the_table_old_or_new(fault, tmp_path, without_spark):
+def test_fault_at_any_call_leaves_the_table_old_or_new(fault, tmp_path):
     outcomes = set()
     for at in count():
         table = make_table(tmp_path / str(at))
@@ -171,7 +166,7 @@ def test_fault_at_any_call_leaves_the_table_old_or_new(fault, tmp_path, without_
 
 
 @pytest.mark.parametrize("fault", ["refused", "lost after", "sent twice", "crash before", "crash after"])
-def test_fault_at_any_call_of_a_loser_loses_neither_delete(fault, tmp_path, without_spark):
+def test_fault_at_any_call_of_a_loser_loses_neither_delete(fault, tmp_path):
     for at in count():
         table = make_table(tmp_path / str(at))
         inner = open_store(str(table))
@@ -189,7 +184,7 @@ def test_fault_at_any_call_of_a_loser_loses_neither_delete(fault, tmp_path, with
     assert at > 15, "the run stopped making calls"
 
 
-def test_refused_commit_leaves_nothing_behind(tmp_path, without_spark):
+def test_refused_commit_leaves_nothing_behind(tmp_path):
     table = make_table(tmp_path / "t")
 
     def refuse(op, path):
@@ -203,7 +198,7 @@ def test_refused_commit_leaves_nothing_behind(tmp_path, without_spark):
 
 
 @pytest.mark.parametrize("lands", [True, False])
-def test_nothing_is_deleted_while_the_outcome_of_the_commit_is_unknown(tmp_path, without_spark, lands):
+def test_nothing_is_deleted_while_the_outcome_of_the_commit_is_unknown(tmp_path, lands):
     """The answer to the put is lost, and so is every look: if it landed, the table names the vectors."""
     table = make_table(tmp_path / "t")
 
@@ -220,7 +215,7 @@ def test_nothing_is_deleted_while_the_outcome_of_the_commit_is_unknown(tmp_path,
     assert_next_writers_work(table)
 
 
-def test_vector_whose_put_went_unanswered_is_written_under_another_name(tmp_path, without_spark):
+def test_vector_whose_put_went_unanswered_is_written_under_another_name(tmp_path):
     """Nobody knows whether the first one is whole, so no commit may name it."""
     table = make_table(tmp_path / "t")
     lost = []
@@ -240,7 +235,7 @@ def test_vector_whose_put_went_unanswered_is_written_under_another_name(tmp_path
 
 
 @pytest.mark.parametrize("race", ["alone", "rival"])
-def test_process_killed_at_any_point_leaves_the_table_old_or_new(race, tmp_path, without_spark):
+def test_process_killed_at_any_point_leaves_the_table_old_or_new(race, tmp_path):
     template, tables = make_table(tmp_path / "template"), tmp_path / "tables"
     tables.mkdir()
     command = [sys.executable, "-m", "tests.faults.killed_deletes", str(template), str(tables), race]
@@ -270,7 +265,7 @@ def test_process_killed_at_any_point_leaves_the_table_old_or_new(race, tmp_path,
 
 
 @pytest.mark.spark
-def test_crash_at_any_call_of_a_delete_that_rewrites_leaves_the_table_old_or_new(spark, tmp_path, monkeypatch):
+def test_crash_at_any_call_of_a_delete_that_rewrites_leaves_the_table_old_or_new(spark, tmp_path):
     left = []
     for at in count():
         table = make_table(tmp_path / str(at))
@@ -281,9 +276,7 @@ def test_crash_at_any_call_of_a_delete_that_rewrites_leaves_the_table_old_or_new
         assert_old_or_new(table, outcome)
         if len(store.calls) <= at:
             break
-        with monkeypatch.context() as patched:
-            install_without_spark(patched.setattr)
-            assert_next_writers_work(table)
+        assert_next_writers_work(table)
         left.append(assert_only_litter_is_left(table))
     assert outcome == "landed"
     assert at > 10

@@ -8,17 +8,15 @@ Tables have a column `id`, and conditions are about it. Rows are marked; rewriti
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from tests.support.searches import Searches, watched
 
-from ebbtide.commands.delete import command as delete_module
-from ebbtide.commands.delete import rows as row_deletion
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.delete.results import DeleteResult
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
@@ -29,9 +27,7 @@ from ebbtide.scan import ScanFile, resolve_files
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import ReadPredicate
 
-__all__ = ["Condition", "delete_without_spark", "forget_files", "install_without_spark", "snapshot_ids"]
-
-Patch = Callable[[Any, str, Any], None]
+__all__ = ["Condition", "delete_without_spark", "forget_files", "snapshot_ids"]
 
 _IDS: dict[tuple[str, str], pa.Array] = {}
 
@@ -65,19 +61,18 @@ class Condition:
         return pc.equal(pc.subtract(ids, pc.multiply(pc.divide(ids, divisor), divisor)), rest)
 
 
-def install_without_spark(patch: Patch = setattr) -> None:
-    """Let the commands of this process find rows with pyarrow; give `monkeypatch.setattr` to have it undone."""
-    patch(row_deletion, "matched_row_sets", _matched_row_sets)
-    patch(row_deletion, "search_settings", lambda spark, few_shuffles: nullcontext())
-    patch(delete_module, "bind_matcher", lambda spark, snapshot, request: _ArrowMatcher(request.condition))
-
-
 def delete_without_spark(
-    store: ObjectStore, condition: Condition, *, hint: Snapshot | None = None, **options: Any
+    store: ObjectStore,
+    condition: Condition,
+    *,
+    hint: Snapshot | None = None,
+    searches: Searches | None = None,
+    **options: Any,
 ) -> DeleteResult:
-    """One DELETE, in a process that `install_without_spark` was called in."""
+    """One DELETE of the engine's own, in a process that needs no JVM."""
     request = DeleteRequest(store, condition, options=WriteOptions(**options), hint=hint)
-    return _DeleteWithoutSpark(None, request).run()
+    command = _DeleteWithoutSpark if searches is None else watched(_DeleteWithoutSpark, searches)
+    return command(None, request).run()
 
 
 def snapshot_ids(snapshot: Snapshot) -> Iterator[int]:
@@ -94,8 +89,28 @@ def forget_files() -> None:
 
 
 class _DeleteWithoutSpark(DeleteCommand):
+    """What a DELETE asks Spark for, answered without it."""
+
+    def bind(self, snapshot: Snapshot) -> _ArrowMatcher:
+        return _ArrowMatcher(self.request.condition)
+
+    def search(self) -> _ArrowSearch:
+        return _ArrowSearch()
+
     def refresh_readers(self, snapshot: Snapshot) -> None:
         """Nobody to refresh."""
+
+
+class _ArrowSearch:
+    def matches(
+        self, snapshot: Snapshot, files: Sequence[ScanFile], matcher: _ArrowMatcher
+    ) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+        for file in files:
+            ids = _file_ids(snapshot.store, file)
+            rows = RowIndexSet.from_iterable(pc.indices_nonzero(matcher.matching(ids)).to_pylist())
+            rows = rows if file.marks is None else rows - file.marks
+            if rows:
+                yield file, rows
 
 
 @dataclass(frozen=True)
@@ -118,16 +133,6 @@ class _ArrowMatcher:
 
     def read_predicate(self, spark: None, snapshot: Snapshot) -> ReadPredicate:
         return ReadPredicate()
-
-
-def _matched_row_sets(
-    spark: None, snapshot: Snapshot, files: Sequence[ScanFile], matching: Callable[[pa.Array], pa.Array]
-) -> Iterator[tuple[ScanFile, RowIndexSet]]:
-    for file in files:
-        rows = RowIndexSet.from_iterable(pc.indices_nonzero(matching(_file_ids(snapshot.store, file))).to_pylist())
-        rows = rows if file.marks is None else rows - file.marks
-        if rows:
-            yield file, rows
 
 
 def _file_ids(store: ObjectStore, file: ScanFile) -> pa.Array:

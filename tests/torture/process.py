@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.support.arrow_deletes import install_without_spark
 from tests.support.spark_session import open_session
-from tests.torture.workload import Worker, install_counting
+from tests.torture.workload import Worker
 
 from ebbtide.storage import open_store
 
@@ -20,9 +19,6 @@ def main(task: dict[str, Any]) -> None:
     plan, number, directory = task["plan"], task["number"], Path(task["directory"])
     has_spark = number >= plan["processes"]
     pa.set_cpu_count(1)
-    install_counting()
-    if not has_spark:
-        install_without_spark()
     session = open_session("classic", directory / "spark") if has_spark else nullcontext()
     with session as spark, (directory / f"records-{number}.jsonl").open("w", buffering=1) as records:
         worker = Worker(

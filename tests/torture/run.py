@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-from tests.support.arrow_deletes import forget_files, install_without_spark
+from tests.support.arrow_deletes import forget_files
 from tests.support.races import new_data_file
 from tests.support.s3_endpoint import s3_endpoint
 from tests.torture.model import Report, check
 from tests.torture.simulation import Turns, TurnStore
-from tests.torture.workload import INITIAL_IDS, Record, Worker, install_counting
+from tests.torture.workload import INITIAL_IDS, Record, Worker
 
 from ebbtide.protocol.actions import Metadata
 from ebbtide.storage import ObjectStore, open_store
@@ -182,12 +181,10 @@ def _read_records(directory: Path) -> list[Record]:
 # --- one process, chosen turns ----------------------------------------------------------------------------------------
 
 
-def simulate(plan: Plan, directory: Path, *, patch: Any = setattr) -> tuple[Summary, list[tuple[int, str]]]:
+def simulate(plan: Plan, directory: Path) -> tuple[Summary, list[tuple[int, str]]]:
     """Run the workers in turns that the seed chooses; the summary, and who called storage in which order."""
     assert plan.rounds is not None, "a simulation ends after so many rounds, not after so much time"
     assert plan.store == "local"
-    install_without_spark(patch)
-    install_counting(patch)
     forget_files()
     table = directory / "table"
     store = open_store(str(table))

@@ -9,7 +9,6 @@ eight JVMs do not fit one machine. One more worker may run with a real session.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,8 +21,8 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from tests.support.arrow_deletes import Condition, delete_without_spark, snapshot_ids
 from tests.support.races import new_data_file
+from tests.support.searches import Searches, watched
 
-from ebbtide.commands.delete import rows as row_deletion
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.errors import DeltaConcurrentModificationException
@@ -32,7 +31,7 @@ from ebbtide.log.checkpoint_writer import write_checkpoint
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation, Transaction
 
-__all__ = ["ANY_VERSION", "INITIAL_IDS", "Record", "Worker", "ids_digest", "install_counting"]
+__all__ = ["ANY_VERSION", "INITIAL_IDS", "Record", "Worker", "ids_digest"]
 
 IDS_A_WRITER = 1_000_000
 IDS_AN_APPEND = 40
@@ -59,43 +58,6 @@ def drawn_condition(dice: Random, writers: int) -> Condition:
         start = first + dice.randrange(ids)
         return Condition(kind, (start, start + dice.randrange(60)))
     return Condition(kind, (199, dice.randrange(199)))
-
-
-# --- counting ---------------------------------------------------------------------------------------------------------
-
-
-class _Counts(threading.local):
-    """What the command under way did; each thread has its own."""
-
-    rebases = 0
-    rescanned = 0
-    is_following = False
-
-
-COUNTS = _Counts()
-
-
-def install_counting(patch: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Count rebases, and the files that are looked at again in them. Doing so twice would count them twice."""
-    follow, resolve = row_deletion.RowDeletion.follow, row_deletion.resolve_files
-    if hasattr(follow, "counts"):
-        return
-
-    def counted_follow(self, lost):
-        COUNTS.rebases += 1
-        COUNTS.is_following = True
-        try:
-            return follow(self, lost)
-        finally:
-            COUNTS.is_following = False
-
-    def counted_resolve(snapshot, files, **options):
-        COUNTS.rescanned += files.num_rows if COUNTS.is_following else 0
-        return resolve(snapshot, files, **options)
-
-    counted_follow.counts = True
-    patch(row_deletion.RowDeletion, "follow", counted_follow)
-    patch(row_deletion, "resolve_files", counted_resolve)
 
 
 # --- a worker ---------------------------------------------------------------------------------------------------------
@@ -161,18 +123,19 @@ class Worker:
 
     def delete(self, name: str) -> Record:
         condition = drawn_condition(self.dice, self.writers)
-        COUNTS.rebases = COUNTS.rescanned = 0
+        searches = Searches()
         if self.spark is None:
-            result = delete_without_spark(self.store, condition, hint=self.hint, user_metadata=name)
+            result = delete_without_spark(self.store, condition, hint=self.hint, searches=searches, user_metadata=name)
         else:
             options = WriteOptions(deletion_vectors=self.dice.choice(["on", "auto"]), user_metadata=name)
-            result = DeleteCommand(self.spark, DeleteRequest(self.store, condition.text, options=options)).run()
+            request = DeleteRequest(self.store, condition.text, options=options)
+            result = watched(DeleteCommand, searches)(self.spark, request).run()
         return {
             "condition": [condition.kind, list(condition.numbers)],
             "version": result.version,
             "deleted": result.num_affected_rows,
-            "rebases": COUNTS.rebases,
-            "rescanned": COUNTS.rescanned,
+            "rebases": searches.rebases,
+            "rescanned": searches.rescanned,
         }
 
     def append(self, name: str) -> Record:

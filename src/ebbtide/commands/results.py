@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["CommandResult", "Metrics", "counted", "named_metrics"]
+__all__ = ["CommandResult", "Metrics", "TimedMetrics", "counted", "named_metrics"]
 
 
 class Metrics(Protocol):
@@ -24,6 +24,15 @@ class Metrics(Protocol):
 
     @property
     def num_affected_rows(self) -> int: ...
+
+
+class TimedMetrics(Metrics, Protocol):
+    """The counters of a command that takes its own time. A frozen dataclass, so that the time can be filled in last."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def execution_time_ms(self) -> int: ...
 
 
 _M = TypeVar("_M", bound=Metrics)

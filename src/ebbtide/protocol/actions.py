@@ -66,6 +66,11 @@ class AddFile:
         """Identity of the logical file as written; replay canonicalises the path first (`paths.replay_key`)."""
         return (self.path, self.dv_id)
 
+    @property
+    def num_marked_rows(self) -> int:
+        """Rows that the deletion vector marks; 0 without one."""
+        return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
+
     def remove(self, deletion_timestamp: int, *, data_change: bool = True) -> RemoveFile:
         """The tombstone of exactly this logical file: it names the deletion vector that is attached now."""
         return RemoveFile(

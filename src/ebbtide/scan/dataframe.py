@@ -44,6 +44,8 @@ class PositionedScan:
     file_column: str
     row_column: str
     files: Mapping[int, ScanFile]
+    # Of the frame, in its order.
+    columns: tuple[str, ...] = ()
 
 
 def scan_rows(
@@ -89,7 +91,9 @@ def scan_with_positions(
     """The rows of `files` with the two position columns in front of no user column's name."""
     scan = _Scan(spark, snapshot, with_positions=True, also=also, row_ids=row_ids)
     frame = scan.rows(files)
-    return PositionedScan(frame, scan.file_name, scan.row_name, scan.file_of_number)
+    ids = row_ids.names if row_ids else ()
+    columns = (*scan.columns.logical.names, scan.file_name, scan.row_name, *ids)
+    return PositionedScan(frame, scan.file_name, scan.row_name, scan.file_of_number, columns)
 
 
 class _Scan:

@@ -101,4 +101,4 @@ def _define(session: SqlSession, statement: CreateTable | CreateView | SetProper
 def _explain(session: SqlSession, statement: Delete) -> DataFrame:
     alias = called(statement.path, statement.alias)
     request = DeleteRequest(session.store(statement.path), statement.condition, alias, session.options())
-    return rows_frame(session.spark, [(explain_delete(session.spark, request),)], _PLAN)
+    return rows_frame(session.spark, [(line,) for line in explain_delete(session.spark, request)], _PLAN)

@@ -6,18 +6,18 @@ comparison of two tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ebbtide.log import LIVE_FILES_SCHEMA, Snapshot
-from ebbtide.log.identity import canonical_column, file_keys
+from ebbtide.log.identity import file_keys
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.transaction.winners import WinningCommit, read_winners
 
-__all__ = ["FileChanges", "changed_since", "live_files_at"]
+__all__ = ["FileChanges", "among", "changed_since", "live_files_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,17 +41,24 @@ class FileChanges:
     def is_empty(self) -> bool:
         return not any(table.num_rows for table in (self.gone, self.vector_changed, self.restated, self.added))
 
-    def unchanged(self, files: pa.Table) -> pa.Table:
-        """Those of the files read that stand as they were."""
-        touched = {
-            canonical_path(path, self.table_url)
-            for table in (self.gone, self.vector_changed, self.restated)
-            for path in table.column("path").to_pylist()
-        }
-        if not touched or not files.num_rows:
-            return files
-        paths = canonical_column(files.column("path").combine_chunks(), self.table_url)
-        return files.filter(pc.invert(pc.is_in(paths, value_set=pa.array(sorted(touched), pa.string()))))
+    def canonical(self, path: str) -> str:
+        """The path as all writers of the table would spell it."""
+        return canonical_path(path, self.table_url)
+
+    @property
+    def changed_paths(self) -> frozenset[str]:
+        """Canonical paths of files that were read and are not as they were, to the letter."""
+        tables = (self.gone, self.vector_changed, self.restated)
+        return frozenset(self.canonical(path) for table in tables for path in table["path"].to_pylist())
+
+    def leaves_alone(self, paths: Iterable[str]) -> bool:
+        """Whether each of these files, which were read, is as it was, to the letter."""
+        changed = self.changed_paths
+        return not changed or not any(self.canonical(path) in changed for path in paths)
+
+    def unseen(self, candidates: pa.Table) -> pa.Table:
+        """Those of the candidates of the newer version that hold, or may hold, rows which were not there before."""
+        return among(pa.concat_tables([self.added, self.vector_changed]), candidates)
 
 
 def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit] | None = None) -> FileChanges:
@@ -71,6 +78,11 @@ def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit
         restated=now_live.files.filter(is_same),
         added=now_live.files.filter(pc.invert(is_kept)),
     )
+
+
+def among(files: pa.Table, others: pa.Table) -> pa.Table:
+    """Those of the files that are among the others, which are of the same version."""
+    return files.filter(pc.is_in(files["path"], value_set=others["path"].combine_chunks()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,6 +39,11 @@ class Lost:
     winners: tuple[WinningCommit, ...]
     judge: Callable[[], DeltaConcurrentModificationException | None] = field(default=lambda: None, repr=False)
 
+    @property
+    def is_same_definition(self) -> bool:
+        """Whether the winners left protocol and metadata as they were."""
+        return self.read.metadata == self.newest.metadata and self.read.protocol == self.newest.protocol
+
     def changes(self) -> FileChanges:
         """Which files the winners changed."""
         return changed_since(self.read, self.newest, self.winners)

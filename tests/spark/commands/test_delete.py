@@ -409,12 +409,12 @@ def test_delete_inside_another_command_gives_its_actions_and_commits_nothing(spa
     store = open_store(str(table.path))
     transaction = Transaction.begin(store)
     command = DeleteCommand(spark, DeleteRequest(store, None))
-    everything = command.perform_delete(transaction, None)
-    assert [type(action).__name__ for action in everything.actions] == ["RemoveFile", "RemoveFile"]
+    everything = command.perform_delete(transaction, command.plan(transaction.snapshot, None))
+    assert [type(action).__name__ for action in everything.actions()] == ["RemoveFile", "RemoveFile"]
     condition = bind_condition(spark, transaction.snapshot, "id = 1")
-    some = command.perform_delete(transaction, condition)
-    assert [type(action).__name__ for action in some.actions] == ["AddFile", "RemoveFile"]
-    assert some.metrics.num_deleted_rows == 1
+    some = command.perform_delete(transaction, command.plan(transaction.snapshot, condition))
+    assert [type(action).__name__ for action in some.actions()] == ["AddFile", "RemoveFile"]
+    assert some.metrics().num_deleted_rows == 1
     assert newest_version(table.path) == 0
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from tests.support.table_builder import TableBuilder
 
+from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.conditions import bind_condition
+from ebbtide.commands.row_level.plan import plan_rows
+from ebbtide.commands.row_level.search import SparkSearch
 from ebbtide.commands.row_level.touched_files import (
     create_target_df_for_scanning_for_matches,
     find_touched_files,
-    matched_row_sets,
     process_unmodified_data,
     replace_file_index,
 )
-from ebbtide.config import DEFAULT_CONFIG
 from ebbtide.deletion_vectors import load
 from ebbtide.log import load_snapshot
 from ebbtide.scan import resolve_files
@@ -48,7 +51,12 @@ def positions(scan):
 
 def found(spark, snapshot, files, condition):
     bound = bind_condition(spark, snapshot, condition)
-    return {file.add.path: list(rows) for file, rows in matched_row_sets(spark, snapshot, files, bound.matching)}
+    return {file.add.path: list(rows) for file, rows in SparkSearch(spark).matches(snapshot, files, bound)}
+
+
+def touched_by(spark, snapshot, files, condition, operation, **more):
+    plan = plan_rows(spark, snapshot, bind_condition(spark, snapshot, condition), "on")
+    return find_touched_files(SparkSearch(spark), snapshot, files, plan, operation, options=WriteOptions(), **more)
 
 
 def test_target_for_matches_shows_live_rows_with_file_and_physical_row(spark, snapshot, files):
@@ -81,8 +89,7 @@ def test_matches_are_physical_rows_of_each_file(spark, snapshot, files):
 
 
 def test_touched_files_name_vector_and_newly_deleted_rows(spark, snapshot, files):
-    condition = bind_condition(spark, snapshot, "part = 'a' AND id <> 12")
-    touched = find_touched_files(spark, snapshot, files, condition, "DELETE", config=DEFAULT_CONFIG)
+    touched = touched_by(spark, snapshot, files, "part = 'a' AND id <> 12", "DELETE").marked
     by_path = {file.file_log_entry.path: file for file in touched}
     assert set(by_path) == {"part=a/first.parquet", "part=a/third.parquet"}
     first, third = by_path["part=a/first.parquet"], by_path["part=a/third.parquet"]
@@ -101,9 +108,26 @@ def test_touched_files_name_vector_and_newly_deleted_rows(spark, snapshot, files
 
 
 def test_update_finds_touched_files_the_same_way(spark, snapshot, files):
-    condition = bind_condition(spark, snapshot, "id = 6")
-    [touched] = find_touched_files(spark, snapshot, files, condition, "UPDATE", config=DEFAULT_CONFIG)
-    assert touched.file_log_entry.path == "part=b/second%20%25.parquet"
+    given = []
+
+    def write_rows(marked, rewritten):
+        """No vector is there yet when the rows are written."""
+        assert not list(Path(snapshot.store.spark_path.removeprefix("file:")).rglob("deletion_vector_*.bin"))
+        given.append((marked, rewritten))
+
+    touched = touched_by(spark, snapshot, files, "id = 6", "UPDATE", write_rows=write_rows)
+    assert [file.file_log_entry.path for file in touched.marked] == ["part=b/second%20%25.parquet"]
+    [(marked, rewritten)] = given
+    assert [(file.add.path, list(rows)) for file, rows in marked] == [("part=b/second%20%25.parquet", [1])]
+    assert rewritten == []
+
+
+def test_search_of_other_files_is_the_same_scan_with_its_files_exchanged(spark, snapshot, files):
+    search, bound = SparkSearch(spark), bind_condition(spark, snapshot, "id >= 0")
+    first = {file.add.path: len(rows) for file, rows in search.matches(snapshot, files[:1], bound)}
+    second = {file.add.path: len(rows) for file, rows in search.matches(snapshot, files[1:], bound)}
+    assert first == {"part=a/first.parquet": 4}
+    assert second == {"part=b/second%20%25.parquet": 5, "part=a/third.parquet": 5}
 
 
 def test_rows_in_many_words_and_blocks_are_all_found(spark, tmp_path):

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.support.transactions import DV_TABLE, make_table
 
+from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.touched_files import (
     DeletionVectorResult,
     TouchedFileWithDV,
@@ -95,7 +96,7 @@ def test_result_that_marks_nothing_new_is_left_out():
 
 def test_only_row_level_commands_find_touched_files():
     with pytest.raises(RequestError, match="'MERGE' does not find touched files"):
-        find_touched_files(None, None, [], None, "MERGE", config=DEFAULT_CONFIG)
+        find_touched_files(None, None, [], None, "MERGE", options=WriteOptions())
 
 
 # --- actions ----------------------------------------------------------------------------------------------------------

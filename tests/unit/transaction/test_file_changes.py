@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 from tests.support.transactions import (
     DV_TABLE,
     add_file,
@@ -34,9 +35,9 @@ def changes_by(*commits, files=(A, B, C)):
 
 
 def test_nothing_changed_when_nobody_committed():
-    changes, read = changes_by()
+    changes, _ = changes_by()
     assert changes.is_empty
-    assert names(changes.unchanged(read.files)) == ["a", "b", "c"]
+    assert changes.leaves_alone(["a", "b", "c"])
 
 
 def test_each_kind_of_change_is_told_apart():
@@ -51,7 +52,7 @@ def test_each_kind_of_change_is_told_apart():
     assert names(changes.vector_changed) == ["b"]
     assert names(changes.restated) == ["c"]
     assert not changes.is_empty
-    assert changes.unchanged(read.files).num_rows == 0
+    assert not any(changes.leaves_alone([path]) for path in read.files["path"].to_pylist())
 
 
 def test_changed_files_are_given_as_they_are_now_and_gone_ones_as_they_were():
@@ -61,9 +62,19 @@ def test_changed_files_are_given_as_they_are_now_and_gone_ones_as_they_were():
 
 
 def test_untouched_files_are_unchanged():
-    changes, read = changes_by(("DELETE", [remove_of(A)]))
-    assert names(changes.unchanged(read.files)) == ["b", "c"]
-    assert changes.unchanged(read.files.slice(0, 0)).num_rows == 0
+    changes, _ = changes_by(("DELETE", [remove_of(A)]))
+    assert changes.leaves_alone(["b", "c"])
+    assert not changes.leaves_alone(["b", "a"])
+
+
+def test_unseen_files_are_those_candidates_in_which_rows_may_have_come():
+    store = make_table(None, A, B, C, **DV_TABLE)
+    read = load_snapshot(store)
+    commit(store, add_file("new"), add_file("elsewhere"), name="WRITE")
+    commit(store, *marked(B, 1), name="DELETE")
+    now = load_snapshot(store, hint=read)
+    candidates = now.files.filter(pc.not_equal(now.files["path"], "elsewhere"))
+    assert sorted(names(changed_since(read, now).unseen(candidates))) == ["b", "new"]
 
 
 def test_only_the_end_counts_however_many_commits_lie_between():
@@ -91,9 +102,10 @@ def test_vector_that_was_taken_off_counts_as_changed():
 
 
 def test_paths_are_compared_by_meaning():
-    changes, read = changes_by(("DELETE", [remove_of(add_file("%61"))]))
+    changes, _ = changes_by(("DELETE", [remove_of(add_file("%61"))]))
     assert names(changes.gone) == ["a"]
-    assert names(changes.unchanged(read.files)) == ["b", "c"]
+    assert changes.leaves_alone(["b", "c"])
+    assert not changes.leaves_alone(["%61"])
 
 
 def test_commits_that_are_at_hand_are_not_read_again():

@@ -24,7 +24,7 @@ from ebbtide import spark_border as border
 from ebbtide.commands.define.definition import TableDefinition, defined, target_of
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.commands.row_level.committing import assert_not_append_only
+from ebbtide.commands.row_level.committing import assert_not_append_only, refresh_readers
 from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable
@@ -100,13 +100,13 @@ def _replace(spark: SparkSession, request: CreateRequest, transaction: Transacti
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
     removed = _all_rows(spark, request, transaction)
     committed = transaction.commit((*changes, *removed), _operation(request, metadata))
-    spark.catalog.refreshByPath(request.store.spark_path)
+    refresh_readers(spark, request.store)
     return CreateResult(committed.version, request.store.url)
 
 
 def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transaction) -> tuple[Action, ...]:
     deletion = DeleteCommand(spark, DeleteRequest(request.store, None, options=request.options))
-    return deletion.perform_delete(transaction, None).actions
+    return deletion.perform_delete(transaction, deletion.plan(transaction.snapshot, None)).actions()
 
 
 def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:

@@ -6,24 +6,19 @@ are counted exactly; the bytes to write are exact for deletion vectors and an es
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.delete.rows import ends_mostly_deleted, vector_mode
-from ebbtide.commands.requests import DeleteRequest, VectorMode
-from ebbtide.commands.row_level.committing import assert_not_append_only
-from ebbtide.commands.row_level.conditions import Matcher, bind_matcher
-from ebbtide.commands.row_level.counters import logical_rows
-from ebbtide.commands.row_level.subqueries import condition_tables
-from ebbtide.commands.row_level.touched_files import matched_row_sets
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.requests import DeleteRequest
+from ebbtide.commands.row_level.counters import marked_rows, physical_rows, total_bytes
+from ebbtide.commands.row_level.plan import RowPlan, WholeFiles, WholeTable
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.deletion_vectors.container import frame
-from ebbtide.log import Snapshot, add_files, load_snapshot
-from ebbtide.protocol.actions import AddFile
-from ebbtide.protocol.features import ensure_writable
+from ebbtide.log import Snapshot
 from ebbtide.protocol.statistics import num_records
 from ebbtide.scan import ScanFile, resolve_files
 
@@ -70,45 +65,35 @@ def forecast_delete(
     spark: SparkSession, request: DeleteRequest, *, on_phase: Callable[[str], None] = lambda _: None
 ) -> DeleteForecast:
     """Run the request without writing or committing anything; it raises what the real DELETE would raise so far."""
-    on_phase("Reading the log")
-    snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
-    ensure_writable(snapshot.protocol, snapshot.metadata)
-    assert_not_append_only(snapshot)
-    with condition_tables(spark, snapshot, request) as rewritten:
-        on_phase("Looking for matching rows")
-        matcher = bind_matcher(spark, snapshot, rewritten)
-        if matcher is None:
-            return _without_files(snapshot, snapshot.files)
-        candidates = matcher.candidates(spark, snapshot)
-        if matcher.is_partition_only:
-            return _without_files(snapshot, candidates)
-        return _without_rows(spark, snapshot, candidates, matcher, rewritten)
+    command = DeleteCommand(spark, request, on_phase=on_phase)
+    with command.planned() as (snapshot, plan):
+        if isinstance(plan, WholeTable | WholeFiles):
+            return _without_files(snapshot, plan.files)
+        return _without_rows(command, snapshot, plan)
 
 
 def _without_files(snapshot: Snapshot, files: pa.Table) -> DeleteForecast:
-    removed = list(add_files(files))
     untouched = _untouched(snapshot)
+    physical, marked = physical_rows(files), marked_rows(files)
     return replace(
         untouched,
-        num_deleted_rows=logical_rows(removed),
-        num_removed_files=len(removed),
-        num_marked_rows_after=untouched.num_marked_rows_before - sum(map(_marked, removed)),
-        num_physical_rows_after=_minus(untouched.num_physical_rows_before, _physical(removed)),
+        num_deleted_rows=_minus(physical, marked),
+        num_removed_files=files.num_rows,
+        num_marked_rows_after=untouched.num_marked_rows_before - marked,
+        num_physical_rows_after=_minus(untouched.num_physical_rows_before, physical),
     )
 
 
-def _without_rows(
-    spark: SparkSession, snapshot: Snapshot, candidates: pa.Table, matcher: Matcher, request: DeleteRequest
-) -> DeleteForecast:
-    files = resolve_files(snapshot, candidates, storage_options=request.options.storage_options)
+def _without_rows(command: DeleteCommand, snapshot: Snapshot, plan: RowPlan) -> DeleteForecast:
+    files = resolve_files(snapshot, plan.files, storage_options=command.request.options.storage_options)
     untouched = _untouched(snapshot)
-    tally = _Tally(vector_mode(snapshot, request.options.deletion_vectors))
-    for file, rows in matched_row_sets(spark, snapshot, files, matcher.matching):
+    tally = _Tally(plan)
+    for file, rows in command.search().matches(snapshot, files, plan.matcher):
         tally.add(file, rows)
     return replace(
         untouched,
         num_scanned_files=len(files),
-        num_scanned_bytes=sum(file.add.size for file in files),
+        num_scanned_bytes=total_bytes(plan.files),
         num_deleted_rows=tally.num_deleted_rows,
         num_removed_files=tally.num_removed_files,
         num_marked_files=tally.num_marked_files,
@@ -124,7 +109,7 @@ def _without_rows(
 class _Tally:
     """Counts what would happen to each file with matching rows."""
 
-    mode: VectorMode
+    plan: RowPlan
     num_deleted_rows: int = 0
     num_removed_files: int = 0
     num_marked_files: int = 0
@@ -135,13 +120,13 @@ class _Tally:
     num_fewer_physical_rows: int = 0
 
     def add(self, file: ScanFile, rows: RowIndexSet) -> None:
-        physical, marked = num_records(file.add.stats), _marked(file.add)
+        physical, marked = num_records(file.add.stats), file.add.num_marked_rows
         self.num_deleted_rows += len(rows)
         if physical is not None and marked + len(rows) == physical:
             self.num_removed_files += 1
             self.num_more_marked_rows -= marked
             self.num_fewer_physical_rows += physical
-        elif self.mode == "off" or (self.mode == "auto" and ends_mostly_deleted(file, rows)):
+        elif self.plan.rewrites(file, rows):
             self.num_rewritten_files += 1
             self.num_more_marked_rows -= marked
             self.num_fewer_physical_rows += marked + len(rows)
@@ -155,8 +140,7 @@ class _Tally:
 
 
 def _untouched(snapshot: Snapshot) -> DeleteForecast:
-    adds = list(add_files(snapshot.files))
-    marked, physical = sum(map(_marked, adds)), _physical(adds)
+    marked, physical = marked_rows(snapshot.files), physical_rows(snapshot.files)
     return DeleteForecast(
         table_url=snapshot.store.url,
         version=snapshot.version,
@@ -175,16 +159,6 @@ def _untouched(snapshot: Snapshot) -> DeleteForecast:
         num_physical_rows_before=physical,
         num_physical_rows_after=physical,
     )
-
-
-def _marked(add: AddFile) -> int:
-    return 0 if add.deletion_vector is None else add.deletion_vector.cardinality
-
-
-def _physical(adds: Sequence[AddFile]) -> int | None:
-    counts = [num_records(add.stats) for add in adds]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 def _minus(whole: int | None, part: int | None) -> int | None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ebbtide.commands.results import CommandResult, counted, named_metrics
+import pyarrow as pa
 
-__all__ = ["DeleteMetrics", "DeleteResult"]
+from ebbtide.commands.results import CommandResult, counted, named_metrics
+from ebbtide.commands.row_level.counters import table_partition_count, total_bytes
+from ebbtide.log import Snapshot
+
+__all__ = ["DeleteMetrics", "DeleteResult", "skipping_metrics"]
 
 # What DESCRIBE HISTORY shows of a DELETE.
 _HISTORY_METRICS = (
@@ -88,13 +92,24 @@ class DeleteResult(CommandResult[DeleteMetrics]):
         metrics = self.metrics
         rows = "an unknown number of rows" if self.num_affected_rows < 0 else counted(self.num_affected_rows, "row")
         vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
-        told = [f"{rows} deleted"]
+        sentences = [f"{rows} deleted"]
         if vectors:
-            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
         if metrics.num_removed_files:
-            told.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+            sentences.append(f"{counted(metrics.num_removed_files, 'file')} removed")
         if metrics.num_added_files:
-            told.append(
+            sentences.append(
                 f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_copied_rows, 'row')}"
             )
-        return told
+        return sentences
+
+
+def skipping_metrics(snapshot: Snapshot, candidates: pa.Table) -> DeleteMetrics:
+    """The counters of choosing files: the table, and what of it has to be looked at."""
+    return DeleteMetrics(
+        num_files_before_skipping=snapshot.num_files,
+        num_bytes_before_skipping=snapshot.size_in_bytes,
+        num_files_after_skipping=candidates.num_rows,
+        num_bytes_after_skipping=total_bytes(candidates),
+        num_partitions_after_skipping=table_partition_count(snapshot, candidates),
+    )

@@ -15,40 +15,40 @@ the files of the first attempt are deleted. The result is that of a merge which 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ebbtide import spark_border as border
-from ebbtide.commands.delete.rows import vector_mode
-from ebbtide.commands.merge.clauses import BoundMerge, bind_merge
-from ebbtide.commands.merge.matching import ChangedFile, Matches, find_matches
+from ebbtide.commands.merge.clauses import BoundClause, BoundMerge, bind_merge
+from ebbtide.commands.merge.matching import Matches, find_matches
 from ebbtide.commands.merge.pruning import Candidates
 from ebbtide.commands.merge.request import MergeRequest
 from ebbtide.commands.merge.results import MergeMetrics
 from ebbtide.commands.merge.source import Source
 from ebbtide.commands.merge.writing import MergeWriter, RewrittenFile
 from ebbtide.commands.row_level.committing import assert_not_append_only
-from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms, partition_count
-from ebbtide.commands.row_level.physical_row_counts import with_row_counts
-from ebbtide.commands.row_level.touched_files import (
-    TouchedFileWithDV,
-    mark_or_discard,
-    process_unmodified_data,
+from ebbtide.commands.row_level.counters import (
+    elapsed_ms,
+    logical_rows,
+    now_ms,
+    partition_count,
+    table_partition_count,
+    total_bytes,
 )
+from ebbtide.commands.row_level.plan import should_write_persistent_deletion_vectors
+from ebbtide.commands.row_level.touched_files import mark_rows, process_unmodified_data
+from ebbtide.commands.row_level.work import FileWork
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.errors import InternalError
-from ebbtide.log import Snapshot, add_files
-from ebbtide.protocol.actions import Action, AddFile
-from ebbtide.protocol.paths import canonical_path
-from ebbtide.protocol.statistics import only_num_records
+from ebbtide.errors import ConcurrentAppendException, InternalError
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import Action
 from ebbtide.scan import RowIdColumns, ScanFile, resolve_files
 from ebbtide.transaction import Lost
 from ebbtide.transaction.table_changes import property_changes
-from ebbtide.write import WrittenFiles
-from ebbtide.write.abandoned import discard
 from ebbtide.write.ahead import writing_ahead
 
 __all__ = ["RowMerge"]
@@ -65,10 +65,9 @@ class RowMerge:
     candidates: Candidates
     snapshot: Snapshot
     files: pa.Table
+    source_time_ms: int = 0
     matches: Matches = field(default_factory=Matches)
-    marked: tuple[TouchedFileWithDV, ...] = ()
-    replaced: tuple[AddFile, ...] = ()
-    written: WrittenFiles | None = None
+    work: FileWork = field(default_factory=FileWork)
     inserted: int = 0
     keeps_row_ids: bool = True
     scan_time_ms: int = 0
@@ -76,32 +75,26 @@ class RowMerge:
 
     @property
     def uses_vectors(self) -> bool:
-        return vector_mode(self.snapshot, self.request.options.deletion_vectors) != "off"
+        return should_write_persistent_deletion_vectors(self.snapshot, self.request.options.deletion_vectors)
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
     def actions(self) -> tuple[Action, ...]:
-        now = now_ms()
-        actions: list[Action] = []
+        metadata: list[Action] = []
         if self.merge.metadata is not self.snapshot.metadata and self.merge.metadata != self.snapshot.metadata:
-            actions += [*property_changes(self.snapshot.protocol, self.merge.metadata), self.merge.metadata]
-        if self.written is not None:
-            actions += [*self.written.adds, *self.written.changes]
-        actions += process_unmodified_data(self.marked, timestamp_ms=now).actions
-        actions += [replace(add.remove(now), stats=only_num_records(add.stats)) for add in self.replaced]
-        return tuple(actions)
+            metadata = [*property_changes(self.snapshot.protocol, self.merge.metadata), self.merge.metadata]
+        return (*metadata, *self.work.actions(now_ms()))
 
     def metrics(self) -> MergeMetrics:
-        marks = process_unmodified_data(self.marked, timestamp_ms=0)
-        gone = [file.file_log_entry for file in self.marked if file.is_fully_replaced()]
-        removed = [*self.replaced, *gone]
-        adds = () if self.written is None else self.written.adds
-        changes = () if self.written is None else self.written.changes
-        looked_at = list(add_files(self.files))
-        copied = 0 if self.written is None or not self.replaced else self.written.num_rows - self._fresh
+        work, written = self.work, self.work.written
+        marks = process_unmodified_data(work.marked, timestamp_ms=0)
+        gone = [file.file_log_entry for file in work.marked if file.is_fully_replaced()]
+        removed = [*work.replaced, *gone]
+        adds = () if written is None else written.adds
+        copied = 0 if written is None or not work.replaced else written.num_rows - self._fresh
         return MergeMetrics(
             num_source_rows=self.source.num_rows,
-            num_source_rows_in_second_scan=self.source.num_rows if self.written is not None else 0,
+            num_source_rows_in_second_scan=0 if written is None else self.source.num_rows,
             operation_num_source_rows=self.source.num_rows,
             num_target_rows_copied=copied,
             num_target_rows_inserted=self.inserted,
@@ -110,31 +103,39 @@ class RowMerge:
             num_target_rows_matched_deleted=self.matches.count("matched_deleted"),
             num_target_rows_not_matched_by_source_deleted=self.matches.count("missing_deleted"),
             num_target_files_before_skipping=self.snapshot.num_files,
-            num_target_files_after_skipping=len(looked_at),
+            num_target_files_after_skipping=self.files.num_rows,
             num_target_files_removed=len(removed),
             num_target_files_added=len(adds),
-            num_target_change_files_added=len(changes),
-            num_target_change_file_bytes=sum(change.size for change in changes),
+            num_target_change_files_added=0 if written is None else len(written.changes),
+            num_target_change_file_bytes=0 if written is None else written.num_change_bytes,
             num_target_bytes_before_skipping=self.snapshot.size_in_bytes,
-            num_target_bytes_after_skipping=sum(add.size for add in looked_at),
+            num_target_bytes_after_skipping=total_bytes(self.files),
             num_target_bytes_removed=sum(add.size for add in removed),
             num_target_bytes_added=sum(add.size for add in adds),
-            num_target_partitions_after_skipping=partition_count(self.snapshot, looked_at),
+            num_target_partitions_after_skipping=table_partition_count(self.snapshot, self.files),
             num_target_partitions_removed_from=partition_count(self.snapshot, removed),
             num_target_partitions_added_to=partition_count(self.snapshot, adds),
+            materialize_source_time_ms=self.source_time_ms,
             scan_time_ms=self.scan_time_ms,
             rewrite_time_ms=self.rewrite_time_ms,
             num_target_deletion_vectors_added=marks.num_deletion_vectors_added,
-            num_target_deletion_vectors_removed=marks.num_deletion_vectors_removed
-            + sum(1 for add in self.replaced if add.deletion_vector is not None),
+            num_target_deletion_vectors_removed=marks.num_deletion_vectors_removed + work.num_replaced_vectors,
             num_target_deletion_vectors_updated=marks.num_deletion_vectors_updated,
         )
 
+    def parameters(self) -> Mapping[str, str]:
+        merge = self.merge
+        return {
+            "predicate": orjson.dumps([merge.shown]).decode(),
+            "matchedPredicates": _recorded(merge.matched),
+            "notMatchedPredicates": _recorded(merge.not_matched),
+            "notMatchedBySourcePredicates": _recorded(merge.by_source),
+        }
+
     def discard(self) -> None:
-        """Delete what was written. Only for work that no commit has named, or may have."""
-        vectors = [file.new_deletion_vector for file in self.marked]
-        written = [] if self.written is None else [self.written]
-        discard(self.snapshot.store, written, [vector for vector in vectors if vector is not None])
+        """Delete what was written, once. Only for work that no commit has named, or may have."""
+        work, self.work = self.work, FileWork()
+        work.discard(self.snapshot.store)
 
     # --- merging ------------------------------------------------------------------------------------------------------
 
@@ -170,8 +171,9 @@ class RowMerge:
             # As many partners as matched rows: none of them has two, for a matched row has one partner.
             partners = self.matches.partners
             if partners is not None and partners.count == self.matches.count("matched_updated"):
-                self.written, self.inserted = ahead.taken(), self.source.num_rows - partners.count
-        if self.written is None:
+                self.work = FileWork(written=ahead.taken())
+                self.inserted = self.source.num_rows - partners.count
+        if self.work.written is None:
             self._write(found)
         else:
             self._finish([])
@@ -199,21 +201,24 @@ class RowMerge:
         changed = self.matches.files
         rewritten = [] if self.uses_vectors else self._rewritten(found)
         # Rows first: if one of them breaks a rule of the table, no vector has been written.
-        self.written, self.inserted = self._writer.write(changed, rewritten, found, self.matches.partners)
+        written, self.inserted = self._writer.write(changed, rewritten, found, self.matches.partners)
+        self.work = FileWork(written=written)
         if rewritten and not changed and not self.inserted:
             # Nothing but copies: the conditions of all clauses turned out to hold nowhere.
             self.discard()
-            self.written, rewritten = None, []
+            rewritten = []
         self._finish(rewritten)
         self.rewrite_time_ms += elapsed_ms(started)
 
     def _finish(self, rewritten: Sequence[RewrittenFile]) -> None:
         """The rows are written: what becomes of the files that they come from."""
-        self.replaced = tuple(file.add for file, _ in rewritten)
+        self.work = replace(self.work, replaced=tuple(file.add for file, _ in rewritten))
         self.keeps_row_ids = RowIdColumns.of(self.snapshot) is not None
         self._check_rows(rewritten)
         if self.uses_vectors:
-            self.marked = self._marked(self.matches.files)
+            pairs = ((item.file, item.changed) for item in self.matches.files)
+            marked = mark_rows(self.snapshot, pairs, self.work.written, options=self.request.options)
+            self.work = replace(self.work, marked=marked)
 
     def _rewritten(self, found: Sequence[ScanFile]) -> list[RewrittenFile]:
         """The files to replace, with the rows not to copy. As in the reference these are all files in which a row was
@@ -236,13 +241,6 @@ class RowMerge:
         may_insert = self.merge.not_matched and (partners is None or partners.count < self.source.num_rows)
         return bool(may_insert) and not self.snapshot.properties.append_only
 
-    def _marked(self, changed: Sequence[ChangedFile]) -> tuple[TouchedFileWithDV, ...]:
-        options = self.request.options
-        add_of_path: dict[str, AddFile] = {}
-        pairs = ((item.file, item.changed) for item in changed)
-        counted = with_row_counts(self.snapshot, pairs, add_of_path, storage_options=options.storage_options)
-        return mark_or_discard(self.snapshot, counted, add_of_path, self.written, config=options.config)
-
     @property
     def _fresh(self) -> int:
         """Rows that were written and are not copies."""
@@ -250,7 +248,7 @@ class RowMerge:
 
     def _check_rows(self, rewritten: Sequence[RewrittenFile]) -> None:
         """What was written is what was found, to the row: else the commit would lose rows or have them twice."""
-        rows = 0 if self.written is None else self.written.num_rows
+        rows = 0 if self.work.written is None else self.work.written.num_rows
         before = logical_rows([file.add for file, _ in rewritten])
         if before is None:
             is_right = rows >= self._fresh
@@ -266,27 +264,40 @@ class RowMerge:
 
     # --- following a winner -------------------------------------------------------------------------------------------
 
-    def follow(self, lost: Lost) -> RowMerge:
+    def follow(self, lost: Lost, /) -> RowMerge:
         """This merge on top of the winners."""
         newest = lost.newest
+        changes = lost.changes()
+        if not changes.is_empty and self.reads_target():
+            # The source was read before the winner wrote, so this merge cannot be as if it had begun afterwards.
+            raise lost.conflict() or ConcurrentAppendException(
+                f"The source of the merge reads the table at {newest.store.url} itself, and another writer changed the "
+                "table meanwhile. Nothing was changed. Run the merge again."
+            )
         files = self.candidates.files(self.spark, newest)
-        is_same_table = lost.read.metadata == newest.metadata and lost.read.protocol == newest.protocol
-        if is_same_table and self._stands(lost, files):
+        stands = changes.leaves_alone(self.files["path"].to_pylist()) and not changes.unseen(files).num_rows
+        if lost.is_same_definition and stands:
             return replace(self, snapshot=newest, files=files)
         self.discard()
         merge = bind_merge(self.spark, newest, self.request, self.source)
-        anew = RowMerge(self.spark, self.request, merge, self.source, self.candidates, newest, files)
-        # What was abandoned must not be deleted a second time should this attempt fail.
-        self.written, self.marked = None, ()
+        anew = RowMerge(
+            self.spark, self.request, merge, self.source, self.candidates, newest, files, self.source_time_ms
+        )
         anew.perform()
         return anew
 
-    def _stands(self, lost: Lost, files_now: pa.Table) -> bool:
-        changes = lost.changes()
+    def reads_target(self) -> bool:
+        """Whether the source reads data files of the table itself."""
+        root = f"{self.request.store.spark_path.rstrip('/')}/"
+        with border.spark_errors("listing the files of the source"):
+            names = border.input_files(self.request.source)
+        return any(border.file_path_of(name).startswith(root) for name in names)
 
-        def paths(*tables: pa.Table) -> set[str]:
-            return {canonical_path(path, changes.table_url) for table in tables for path in table["path"].to_pylist()}
 
-        left_or_changed = paths(changes.gone, changes.vector_changed, changes.restated)
-        came = paths(changes.added, changes.vector_changed)
-        return not (left_or_changed & paths(self.files)) and not (came & paths(files_now))
+def _recorded(clauses: Sequence[BoundClause]) -> str:
+    return orjson.dumps(
+        [
+            {**({} if clause.shown is None else {"predicate": clause.shown}), "actionType": clause.kind}
+            for clause in clauses
+        ]
+    ).decode()

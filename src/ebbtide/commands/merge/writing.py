@@ -29,6 +29,7 @@ from ebbtide.commands.merge.matching import ChangedFile, chosen_clause
 from ebbtide.commands.merge.partners import Partners
 from ebbtide.commands.merge.source import Source
 from ebbtide.commands.row_level.assignments import assigned_column
+from ebbtide.commands.row_level.new_rows import with_generated, with_insert_changes, with_update_changes
 from ebbtide.commands.row_level.touched_files import total_rows
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
@@ -58,11 +59,9 @@ class _Columns:
     change_type: str
     is_inserted: str
     partner: str
-    # Generated columns as a clause gave them.
-    given: Mapping[str, str]
 
     @classmethod
-    def of(cls, merge: BoundMerge, source: Source, target: WriteTarget, taken: Sequence[str]) -> _Columns:
+    def of(cls, merge: BoundMerge, source: Source, taken: Sequence[str]) -> _Columns:
         names = border.HelperNames(merge.schema.names, source.columns, taken)
         kinds = (merge.matched, merge.not_matched, merge.by_source)
         places = {
@@ -78,7 +77,6 @@ class _Columns:
             change_type=names.pick("change_type"),
             is_inserted=names.pick("is_inserted"),
             partner=names.pick("partner"),
-            given={name: names.pick(f"given_{place}") for place, name in enumerate(generated_columns(target))},
         )
 
 
@@ -102,7 +100,7 @@ class MergeWriter:
     ) -> MergeWriter:
         target = replace(WriteTarget.of(snapshot), schema=merge.schema)
         ids = RowIdColumns.of(snapshot)
-        columns = _Columns.of(merge, source, target, [*snapshot.schema.names, *(ids.names if ids else ())])
+        columns = _Columns.of(merge, source, [*snapshot.schema.names, *(ids.names if ids else ())])
         return cls(spark, snapshot, merge, source, writes_change_data, target, ids, columns)
 
     def write(
@@ -183,7 +181,9 @@ class MergeWriter:
         if self.merge.not_matched and not (taken is not None and self.merge.inserts_source_rows):
             without = self._without_partner(candidates, partners)
             inserted = self._inserted(without).withColumn(is_inserted, F.lit(True))
-            frames.append(self._as_inserts(inserted) if self.writes_change_data else inserted)
+            if self.writes_change_data:
+                inserted = with_insert_changes(inserted, change_type=self.columns.change_type)
+            frames.append(inserted)
         if not frames:
             return []
         # Where all rows come out of a shuffled join, that has divided them already.
@@ -254,7 +254,12 @@ class MergeWriter:
         if self.ids:
             rows = self.ids.of_updated_rows(rows)
         rows = enforced(rows.drop(self.columns.clause), self.target)
-        return self._as_updates(rows) if self.writes_change_data else rows
+        if not self.writes_change_data:
+            return rows
+        names = self.columns
+        return with_update_changes(
+            rows, self.merge.schema.names, old_row=names.old_row, change_type=names.change_type
+        )
 
     def _new_value(self, field: StructField, old: Column, updates: Mapping[int, BoundClause]) -> Column:
         value = old
@@ -267,18 +272,11 @@ class MergeWriter:
 
     def _with_generated(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
         """Generated columns follow the columns they are made of, except where a clause gives them a value itself."""
-        given = self.columns.given
-        if not given:
-            return rows
-        kept = rows.select("*", *(border.column(name).alias(copy) for name, copy in given.items()))
-        others = {name.lower() for name in self.merge.schema.names} - {name.lower() for name in given}
-        computed = completed(kept, self.target, given=others)
-        for name, copy in given.items():
-            says = [number for number, clause in updates.items() if name.lower() in clause.columns]
-            if says:
-                chosen = F.when(F.col(self.columns.clause).isin(says), F.col(copy)).otherwise(border.column(name))
-                computed = computed.withColumn(name, chosen)
-        return computed.drop(*given.values())
+        kept: dict[str, Column | None] = {}
+        for name in generated_columns(self.target):
+            given_by = [number for number, clause in updates.items() if name.lower() in clause.columns]
+            kept[name] = F.col(self.columns.clause).isin(given_by) if given_by else None
+        return with_generated(rows, self.target, kept)
 
     # --- inserted -----------------------------------------------------------------------------------------------------
 
@@ -378,25 +376,6 @@ class MergeWriter:
             ),
         )
         return F.when(F.col(self.columns.clause).isin(list(updates)), F.lit(True)).otherwise(lost)
-
-    # --- change data --------------------------------------------------------------------------------------------------
-
-    def _as_updates(self, rows: DataFrame) -> DataFrame:
-        """Each row as data, and before and after as change data."""
-        change_type, old_row, columns = self.columns.change_type, self.columns.old_row, self.merge.schema.names
-        kinds = F.array(F.lit("update_preimage"), F.lit("update_postimage"), F.lit(None).cast("string"))
-        exploded = rows.select("*", F.explode(kinds).alias(change_type))
-        is_before = F.col(change_type).eqNullSafe(F.lit("update_preimage"))
-        values = [
-            F.when(is_before, F.col(old_row).getField(name)).otherwise(border.column(name)).alias(name)
-            for name in columns
-        ]
-        others = [border.column(name) for name in exploded.columns if name not in columns and name != old_row]
-        return exploded.select(*values, *others)
-
-    def _as_inserts(self, rows: DataFrame) -> DataFrame:
-        kinds = F.array(F.lit("insert"), F.lit(None).cast("string"))
-        return rows.select("*", F.explode(kinds).alias(self.columns.change_type))
 
 
 def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:

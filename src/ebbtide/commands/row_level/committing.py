@@ -1,10 +1,12 @@
-"""What do all changing commands do around their commit?"""
+"""What do all changing commands do before and after their commit?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from pyspark.sql import SparkSession
 
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.counters import now_ms
@@ -18,9 +20,10 @@ from ebbtide.transaction import Transaction
 __all__ = [
     "ChangeRequest",
     "assert_not_append_only",
-    "begun",
+    "begin_transaction",
     "discarding",
     "has_landed",
+    "refresh_readers",
     "row_tracking_tags",
     "set_transaction",
 ]
@@ -39,7 +42,7 @@ class ChangeRequest(Protocol):
     def hint(self) -> Snapshot | None: ...
 
 
-def begun(request: ChangeRequest) -> Transaction:
+def begin_transaction(request: ChangeRequest) -> Transaction:
     """A transaction on a table that Ebbtide may write to."""
     transaction = Transaction.begin(request.store, config=request.options.config, hint=request.hint)
     ensure_writable(transaction.snapshot.protocol, transaction.snapshot.metadata)
@@ -56,6 +59,11 @@ def set_transaction(options: WriteOptions) -> SetTransaction | None:
 def has_landed(transaction: Transaction, applied: SetTransaction | None) -> bool:
     """Whether the application's transaction is on the table already."""
     return applied is not None and transaction.has_been_executed(applied.app_id, applied.version)
+
+
+def refresh_readers(spark: SparkSession, store: ObjectStore) -> None:
+    """Cached readers of the table's path forget what they hold."""
+    spark.catalog.refreshByPath(store.spark_path)
 
 
 @contextmanager

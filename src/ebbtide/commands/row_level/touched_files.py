@@ -7,15 +7,20 @@ driver, and written. No row passes through Python: what arrives is one 64-bit wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ebbtide.commands.row_level.conditions import BoundCondition
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.commands.row_level.conditions import Matcher
+from ebbtide.commands.row_level.physical_row_counts import with_row_counts
+from ebbtide.commands.row_level.plan import Matched, RowPlan, divided
 from ebbtide.config import EngineConfig
 from ebbtide.deletion_vectors import NewMarks, RowIndexSet, write_deletion_vectors
 from ebbtide.errors import CorruptTableError, InternalError, RequestError
@@ -24,30 +29,31 @@ from ebbtide.protocol.actions import AddFile, RemoveFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.statistics import num_records, only_num_records, widen
 from ebbtide.scan import PositionedScan, ScanFile, scan_with_positions
-from ebbtide.spark_border import spark_errors
 from ebbtide.write import WrittenFiles
 from ebbtide.write.abandoned import discard
 
 __all__ = [
     "ONE_TASK_ROWS",
     "DeletionVectorResult",
+    "RowSearch",
     "TouchedActions",
     "TouchedFileWithDV",
+    "TouchedFiles",
     "block_and_bit",
     "chunks_of",
     "create_target_df_for_scanning_for_matches",
     "find_files_with_matching_rows",
     "find_touched_files",
-    "mark_or_discard",
-    "matched_row_sets",
+    "folded",
+    "mark_rows",
     "process_unmodified_data",
     "replace_file_index",
+    "row_sets",
     "store_matched_rows",
+    "tombstone",
     "words_by_file",
     "total_rows",
 ]
-
-Matching = Callable[[DataFrame], DataFrame]
 
 SUPPORTED_DML_COMMANDS = ("DELETE", "UPDATE")
 
@@ -74,7 +80,7 @@ class TouchedFileWithDV:
     def number_of_modified_rows(self) -> int:
         if self.new_deletion_vector is None:
             return self.deleted_rows
-        return self.new_deletion_vector.cardinality - _cardinality(self.file_log_entry)
+        return self.new_deletion_vector.cardinality - self.file_log_entry.num_marked_rows
 
     @property
     def is_unchanged(self) -> bool:
@@ -83,7 +89,7 @@ class TouchedFileWithDV:
     def is_fully_replaced(self) -> bool:
         """Every row still visible was modified. A file that does not say how many rows it has never is."""
         physical = num_records(self.file_log_entry.stats)
-        return physical is not None and physical - _cardinality(self.file_log_entry) == self.number_of_modified_rows
+        return physical is not None and physical - self.file_log_entry.num_marked_rows == self.number_of_modified_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,40 +138,54 @@ def replace_file_index(
 ) -> PositionedScan:
     """The same scan over other files: columns and helper columns stay, only the list of files is exchanged."""
     replaced = scan_with_positions(spark, snapshot, files)
-    if replaced.frame.columns != scan.frame.columns:
+    if replaced.columns != scan.columns:
         raise InternalError("The scan changed its columns while its files were exchanged.")
     return replaced
 
 
+class RowSearch(Protocol):
+    """Whoever looks for rows in data files: Spark (`row_level.search`), or a test without a JVM."""
+
+    def matches(
+        self, snapshot: Snapshot, files: Sequence[ScanFile], matcher: Matcher
+    ) -> Generator[tuple[ScanFile, RowIndexSet], None, None]:
+        """The rows of each file that match, one file at a time; a file without a match is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFiles:
+    """The files with matching rows: those whose rows were marked, and those that were written anew."""
+
+    marked: tuple[TouchedFileWithDV, ...]
+    rewritten: Matched
+    written: WrittenFiles | None = None
+
+
 def find_touched_files(
-    spark: SparkSession,
+    search: RowSearch,
     snapshot: Snapshot,
     candidates: Sequence[ScanFile],
-    condition: BoundCondition,
+    plan: RowPlan,
     operation: str,
     *,
-    config: EngineConfig,
-) -> list[TouchedFileWithDV]:
-    """Scan the candidates, write the vectors of files that hold a match, and say which files those are."""
+    options: WriteOptions,
+    write_rows: Callable[[Matched, Matched], WrittenFiles | None] | None = None,
+) -> TouchedFiles:
+    """Search the candidates, and mark the rows that match where the plan says so.
+
+    `write_rows` is given the files whose rows will be marked and those that are to be written anew, both of which may
+    be none. It writes what must be there before anything is marked: a row that breaks a rule of the table then leaves
+    no vector behind. Without it, which only a plan that marks every file allows, matches are marked as they are found,
+    and the driver holds the bitmaps of one file of vectors at a time.
+    """
     if operation not in SUPPORTED_DML_COMMANDS:
         raise RequestError(f"'{operation}' does not find touched files; expected one of {SUPPORTED_DML_COMMANDS}.")
-    matched = matched_row_sets(spark, snapshot, candidates, condition.matching)
-    results = store_matched_rows(snapshot, matched, config=config)
-    return find_files_with_matching_rows({file.spark_path: file.add for file in candidates}, results)
-
-
-def matched_row_sets(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    candidates: Sequence[ScanFile],
-    matching: Matching,
-) -> Iterator[tuple[ScanFile, RowIndexSet]]:
-    """The rows of each candidate that `matching` (a filter over a frame) keeps, a file at a time."""
-    for chunk in chunks_of(candidates):
-        scan = create_target_df_for_scanning_for_matches(spark, snapshot, chunk)
-        with spark_errors(f"looking for matching rows in {snapshot.store.url}"):
-            words = _folded(scan, matching(scan.frame), few_rows=total_rows(chunk) <= ONE_TASK_ROWS).toArrow()
-        yield from _row_sets(scan, words)
+    with closing(search.matches(snapshot, candidates, plan.matcher)) as matches:
+        if write_rows is None:
+            return TouchedFiles(mark_rows(snapshot, matches, options=options), ())
+        marked, rewritten = divided(plan, matches)
+    written = write_rows(marked, rewritten)
+    return TouchedFiles(mark_rows(snapshot, marked, written, options=options), rewritten, written)
 
 
 def find_files_with_matching_rows(
@@ -203,18 +223,19 @@ def store_matched_rows(
     yield from gone
 
 
-def mark_or_discard(
+def mark_rows(
     snapshot: Snapshot,
     matched: Iterable[tuple[ScanFile, RowIndexSet]],
-    add_of_path: Mapping[str, AddFile],
     written: WrittenFiles | None = None,
     *,
-    config: EngineConfig,
+    options: WriteOptions,
 ) -> tuple[TouchedFileWithDV, ...]:
     """Write the marks, which belong to the rows in `written` if there are new ones. On an error neither is left."""
     touched: list[TouchedFileWithDV] = []
+    add_of_path: dict[str, AddFile] = {}
+    counted = with_row_counts(snapshot, matched, add_of_path, storage_options=options.storage_options)
     try:
-        for result in store_matched_rows(snapshot, matched, config=config):
+        for result in store_matched_rows(snapshot, counted, config=options.config):
             # One by one: should a later file of vectors fail, those before it are known.
             touched += find_files_with_matching_rows(add_of_path, [result])
     except BaseException:
@@ -235,10 +256,10 @@ def process_unmodified_data(touched: Sequence[TouchedFileWithDV], *, timestamp_m
     replaced = [file for file in touched if file.is_fully_replaced()]
     others = [file for file in touched if not file.is_fully_replaced()]
     adds = [_with_new_vector(file) for file in others]
-    removes = [_removed(file.file_log_entry, timestamp_ms) for file in others]
+    removes = [tombstone(file.file_log_entry, timestamp_ms) for file in others]
     had_vector = [file.file_log_entry.deletion_vector is not None for file in others]
     return TouchedActions(
-        actions=(*(_removed(file.file_log_entry, timestamp_ms) for file in replaced), *adds, *removes),
+        actions=(*(tombstone(file.file_log_entry, timestamp_ms) for file in replaced), *adds, *removes),
         num_modified_rows=sum(file.number_of_modified_rows for file in touched),
         num_removed_files=len(replaced),
         num_deletion_vectors_added=had_vector.count(False),
@@ -251,21 +272,22 @@ def _with_new_vector(file: TouchedFileWithDV) -> AddFile:
     add, vector = file.file_log_entry, file.new_deletion_vector
     if vector is None:
         raise InternalError(f"'{file.input_file_path}' keeps rows but has no deletion vector.")
-    if vector.cardinality < _cardinality(add):
+    if vector.cardinality < add.num_marked_rows:
         raise InternalError(f"The deletion vector of '{file.input_file_path}' would shrink.")
-    stats = widen(add.stats, _cardinality(add))
+    stats = widen(add.stats, add.num_marked_rows)
     return replace(add, deletion_vector=replace(vector, max_row_index=None), data_change=True, stats=stats)
 
 
-def _removed(add: AddFile, timestamp_ms: int) -> RemoveFile:
+def tombstone(add: AddFile, timestamp_ms: int) -> RemoveFile:
+    """The remove of a file. Of its statistics only the row count stays, as in the reference."""
     return replace(add.remove(timestamp_ms), stats=only_num_records(add.stats))
 
 
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-def _folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> DataFrame:
-    """One row for each 64 rows of a file that hold a match: file, number of the 64, and a word with a bit a row.
+def folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> DataFrame:
+    """One row per 64 rows of a file that hold a match: file, number of the 64, and a word with one bit per row.
 
     A word is a plain integer that Spark's hash aggregation folds in place; the built-in bitmap aggregate would sort.
     """
@@ -284,7 +306,7 @@ def block_and_bit(number: str) -> tuple[str, str]:
     return f"shiftright({number}, 6) AS block", f"shiftleft(1L, CAST({number} & 63 AS INT)) AS bit"
 
 
-def _row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, RowIndexSet]]:
+def row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, RowIndexSet]]:
     for file, part in words_by_file(scan, words):
         yield file, RowIndexSet.from_numbered_words(part["block"].chunk(0), part["word"].chunk(0))
 
@@ -306,7 +328,7 @@ def _marks_to_store(
 ) -> Iterator[NewMarks[str]]:
     for file, rows in matched:
         physical = num_records(file.add.stats)
-        already = _cardinality(file.add)
+        already = file.add.num_marked_rows
         if physical is not None and len(rows) + already == physical:
             gone.append(DeletionVectorResult(file.spark_path, None, len(rows)))
         else:
@@ -331,7 +353,3 @@ def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
 
 def total_rows(files: Sequence[ScanFile]) -> int:
     return sum(file.most_rows for file in files)
-
-
-def _cardinality(add: AddFile) -> int:
-    return add.deletion_vector.cardinality if add.deletion_vector is not None else 0

@@ -78,11 +78,11 @@ class UpdateResult(CommandResult[UpdateMetrics]):
     def sentences(self) -> list[str]:
         metrics = self.metrics
         vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
-        told = [f"{counted(metrics.num_updated_rows, 'row')} updated"]
+        sentences = [f"{counted(metrics.num_updated_rows, 'row')} updated"]
         if vectors:
-            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
         if metrics.num_added_files:
-            told.append(
+            sentences.append(
                 f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_touched_rows, 'row')}"
             )
-        return told
+        return sentences

@@ -16,47 +16,41 @@ the first attempt are deleted. Either way the result is that of an update which 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.commands.delete.rows import ends_mostly_deleted, vector_mode
-from ebbtide.commands.requests import VectorMode, WriteOptions
+from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.assignments import BoundAssignments
-from ebbtide.commands.row_level.conditions import Matcher
 from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms
-from ebbtide.commands.row_level.physical_row_counts import with_row_counts
-from ebbtide.commands.row_level.touched_files import (
-    TouchedFileWithDV,
-    mark_or_discard,
-    matched_row_sets,
-    process_unmodified_data,
+from ebbtide.commands.row_level.new_rows import with_generated, with_update_changes
+from ebbtide.commands.row_level.plan import (
+    Matched,
+    Plan,
+    RowPlan,
+    WholeFiles,
+    WholeTable,
+    plan_rows,
+    predicate_parameter,
+    should_write_persistent_deletion_vectors,
 )
+from ebbtide.commands.row_level.touched_files import RowSearch, find_touched_files, process_unmodified_data
+from ebbtide.commands.row_level.work import FileWork
 from ebbtide.commands.update.results import UpdateMetrics
-from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
-from ebbtide.protocol.actions import Action, AddFile
-from ebbtide.protocol.paths import canonical_path
-from ebbtide.protocol.statistics import only_num_records
-from ebbtide.scan import RowIdColumns, ScanFile, resolve_files, scan_files
+from ebbtide.protocol.actions import Action
+from ebbtide.scan import RowIdColumns, resolve_files, scan_files
 from ebbtide.scan.flagged_rows import scan_flagged
 from ebbtide.transaction import Lost
-from ebbtide.transaction.file_changes import FileChanges
-from ebbtide.write import WriteTarget, WrittenFiles, completed, enforced, generated_columns, write_files
+from ebbtide.write import WriteTarget, WrittenFiles, enforced, generated_columns, write_files
 from ebbtide.write.abandoned import discard
 
 __all__ = ["RowUpdate"]
-
-Matched = Sequence[tuple[ScanFile, RowIndexSet]]
-
-_PREIMAGE, _POSTIMAGE = "update_preimage", "update_postimage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +65,26 @@ class _Rows:
 class _Batch:
     """Files that were updated in one write."""
 
-    # Files of which every row is in `written` now.
-    replaced: tuple[AddFile, ...]
-    # Files that stay, with the updated rows marked.
-    marked: tuple[TouchedFileWithDV, ...]
-    written: WrittenFiles
+    work: FileWork
     updated_rows: int
     # Every row was updated, so no match was looked for.
     is_whole: bool
     keeps_row_ids: bool
 
-    @property
-    def touched(self) -> list[AddFile]:
-        return [*self.replaced, *(file.file_log_entry for file in self.marked)]
-
 
 @dataclass(slots=True)
 class RowUpdate:
-    """The work of one update on one snapshot; `follow` moves it to a newer one. `matcher` None: every row."""
+    """The work of one update on one snapshot; `follow` moves it to a newer one."""
 
     spark: SparkSession
-    matcher: Matcher | None
+    search: RowSearch
     assignments: BoundAssignments
     options: WriteOptions
     snapshot: Snapshot
+    plan: Plan
     batches: list[_Batch] = field(default_factory=list)
     scan_time_ms: int = 0
     rewrite_time_ms: int = 0
-
-    @property
-    def mode(self) -> VectorMode:
-        return vector_mode(self.snapshot, self.options.deletion_vectors)
-
-    @property
-    def updates_whole_files(self) -> bool:
-        return self.matcher is None or self.matcher.is_partition_only
 
     @property
     def keeps_row_ids(self) -> bool:
@@ -113,30 +92,30 @@ class RowUpdate:
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
+    @property
+    def parts(self) -> list[FileWork]:
+        return [batch.work for batch in self.batches]
+
     def actions(self) -> tuple[Action, ...]:
         now = now_ms()
-        actions: list[Action] = []
-        for batch in self.batches:
-            actions += process_unmodified_data(batch.marked, timestamp_ms=now).actions
-            actions += [replace(add.remove(now), stats=only_num_records(add.stats)) for add in batch.replaced]
-            actions += [*batch.written.adds, *batch.written.changes]
-        return tuple(actions)
+        return tuple(action for part in self.parts for action in part.actions(now))
 
     def metrics(self) -> UpdateMetrics:
-        written = [batch.written for batch in self.batches]
-        marked = [process_unmodified_data(batch.marked, timestamp_ms=0) for batch in self.batches]
+        written = [part.written for part in self.parts if part.written is not None]
+        marks = process_unmodified_data([file for part in self.parts for file in part.marked], timestamp_ms=0)
         updated = sum(batch.updated_rows for batch in self.batches)
         touched_rows = sum(files.num_rows for files in written)
         change_bytes = sum(files.num_change_bytes for files in written)
         # Removed bytes are those of files that were rewritten in whole for lack of vectors. Change data is counted here
         # as well, as the reference does.
+        uses_vectors = should_write_persistent_deletion_vectors(self.snapshot, self.options.deletion_vectors)
         rewritten = [
-            add for batch in self.batches for add in batch.replaced if self.mode == "off" or not batch.is_whole
+            add for batch in self.batches for add in batch.work.replaced if not uses_vectors or not batch.is_whole
         ]
         return UpdateMetrics(
             num_added_files=sum(len(files.adds) for files in written),
             num_added_bytes=sum(files.num_bytes for files in written),
-            num_removed_files=sum(len(batch.touched) for batch in self.batches),
+            num_removed_files=sum(len(part.touched) for part in self.parts),
             num_removed_bytes=sum(add.size for add in rewritten) + change_bytes,
             num_updated_rows=updated,
             num_copied_rows=touched_rows - updated,
@@ -145,86 +124,80 @@ class RowUpdate:
             num_added_change_files=sum(len(files.changes) for files in written),
             change_file_bytes=change_bytes,
             num_touched_rows=touched_rows,
-            num_deletion_vectors_added=sum(actions.num_deletion_vectors_added for actions in marked),
-            num_deletion_vectors_removed=sum(actions.num_deletion_vectors_removed for actions in marked),
-            num_deletion_vectors_updated=sum(actions.num_deletion_vectors_updated for actions in marked),
+            num_deletion_vectors_added=marks.num_deletion_vectors_added,
+            num_deletion_vectors_removed=marks.num_deletion_vectors_removed,
+            num_deletion_vectors_updated=marks.num_deletion_vectors_updated,
         )
+
+    def parameters(self) -> Mapping[str, str]:
+        return predicate_parameter(self.plan.matcher)
 
     def discard(self) -> None:
         """Delete what was written. Only for work that no commit has named, or may have."""
-        vectors = [file.new_deletion_vector for batch in self.batches for file in batch.marked]
-        written = [batch.written for batch in self.batches]
-        discard(self.snapshot.store, written, [vector for vector in vectors if vector is not None])
+        for part in self.parts:
+            part.discard(self.snapshot.store)
 
     # --- updating -----------------------------------------------------------------------------------------------------
 
-    def candidates(self, snapshot: Snapshot) -> pa.Table:
-        return snapshot.files if self.matcher is None else self.matcher.candidates(self.spark, snapshot)
-
     def update_from(self, candidates: pa.Table) -> None:
-        """Update the matching rows of these files of the snapshot."""
+        """Update the rows that the plan is about in these files of the snapshot."""
         if not candidates.num_rows:
             return
-        files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
-        if self.updates_whole_files:
-            self._update_whole(files)
+        if isinstance(self.plan, WholeTable | WholeFiles):
+            self._update_whole(candidates)
         else:
-            self._update_matched(self._matched(files))
+            self._update_matched(candidates, self.plan)
 
-    def _matched(self, files: Sequence[ScanFile]) -> Matched:
-        assert self.matcher is not None
+    def _update_whole(self, candidates: pa.Table) -> None:
         started = time.monotonic()
-        with border.search_settings(self.spark, few_shuffles=self.matcher.is_row_local):
-            matched = list(matched_row_sets(self.spark, self.snapshot, files, self.matcher.matching))
-        self.scan_time_ms += elapsed_ms(started)
-        return matched
-
-    def _update_whole(self, files: Sequence[ScanFile]) -> None:
-        started = time.monotonic()
+        files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
         ids = RowIdColumns.of(self.snapshot)
         written = self._write([_Rows(scan_files(self.spark, self.snapshot, files, row_ids=ids))], ids)
         adds = tuple(file.add for file in files)
         expected = logical_rows(adds)
         if expected is not None and expected != written.num_rows:
             raise self._mismatch(written, expected)
-        self.batches.append(_Batch(adds, (), written, written.num_rows, True, ids is not None))
+        work = FileWork(replaced=adds, written=written)
+        self.batches.append(_Batch(work, written.num_rows, is_whole=True, keeps_row_ids=ids is not None))
         self.rewrite_time_ms += elapsed_ms(started)
 
-    def _update_matched(self, matched: Matched) -> None:
-        if not matched:
-            return
-        started = time.monotonic()
+    def _update_matched(self, candidates: pa.Table, plan: RowPlan) -> None:
+        files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
         ids = RowIdColumns.of(self.snapshot)
-        mode = self.mode
-        is_rewritten = [mode == "off" or (mode == "auto" and ends_mostly_deleted(*pair)) for pair in matched]
-        rewritten = [pair for pair, away in zip(matched, is_rewritten, strict=True) if away]
-        marked = [pair for pair, away in zip(matched, is_rewritten, strict=True) if not away]
-        # Rows first: if one of them breaks a rule of the table, no vector has been written.
-        written = self._write(self._scanned(marked, rewritten, ids), ids)
-        updated_rows = sum(len(rows) for _, rows in matched)
-        if written.num_rows < updated_rows or (not rewritten and written.num_rows != updated_rows):
-            raise self._mismatch(written, updated_rows)
-        touched = self._mark(marked, written)
-        replaced = tuple(file.add for file, _ in rewritten)
-        self.batches.append(_Batch(replaced, touched, written, updated_rows, False, ids is not None))
-        self.rewrite_time_ms += elapsed_ms(started)
+        started = time.monotonic()
+        rows_started = started
+        updated_rows = 0
 
-    def _scanned(self, marked: Matched, rewritten: Matched, ids: RowIdColumns | None) -> list[_Rows]:
-        """The rows to write: of files that stay the matched ones, of the others all."""
+        def write_rows(marked: Matched, rewritten: Matched) -> WrittenFiles | None:
+            nonlocal rows_started, updated_rows
+            rows_started = time.monotonic()
+            updated_rows = sum(len(rows) for _, rows in (*marked, *rewritten))
+            return self._write_matched(marked, rewritten, ids) if updated_rows else None
+
+        touched = find_touched_files(
+            self.search, self.snapshot, files, plan, "UPDATE", options=self.options, write_rows=write_rows
+        )
+        self.scan_time_ms += int((rows_started - started) * 1000)
+        if touched.written is None:
+            return
+        work = FileWork(touched.marked, tuple(file.add for file, _ in touched.rewritten), touched.written)
+        self.batches.append(_Batch(work, updated_rows, is_whole=False, keeps_row_ids=ids is not None))
+        self.rewrite_time_ms += elapsed_ms(rows_started)
+
+    def _write_matched(self, marked: Matched, rewritten: Matched, ids: RowIdColumns | None) -> WrittenFiles:
+        """Of files that stay the matched rows, of the others all."""
         found = []
         if marked:
-            files = [file.only(rows) for file, rows in marked]
-            found.append(_Rows(scan_files(self.spark, self.snapshot, files, row_ids=ids)))
+            only = [file.only(rows) for file, rows in marked]
+            found.append(_Rows(scan_files(self.spark, self.snapshot, only, row_ids=ids)))
         if rewritten:
             scan = scan_flagged(self.spark, self.snapshot, rewritten, row_ids=ids)
             found.append(_Rows(scan.frame, scan.flag))
-        return found
-
-    def _mark(self, matched: Matched, written: WrittenFiles) -> tuple[TouchedFileWithDV, ...]:
-        add_of_path: dict[str, AddFile] = {}
-        options = self.options
-        counted = with_row_counts(self.snapshot, matched, add_of_path, storage_options=options.storage_options)
-        return mark_or_discard(self.snapshot, counted, add_of_path, written, config=options.config)
+        written = self._write(found, ids)
+        expected = sum(len(rows) for _, rows in (*marked, *rewritten))
+        if written.num_rows < expected or (not rewritten and written.num_rows != expected):
+            raise self._mismatch(written, expected)
+        return written
 
     def _write(self, scanned: Sequence[_Rows], ids: RowIdColumns | None) -> WrittenFiles:
         target = WriteTarget.of(self.snapshot)
@@ -236,7 +209,7 @@ class RowUpdate:
         change_type = None
         if old_row is not None:
             change_type = border.HelperNames(rows.columns).pick("change_type")
-            rows = _with_changes(rows, self.snapshot.schema.names, old_row, change_type)
+            rows = with_update_changes(rows, self.snapshot.schema.names, old_row=old_row, change_type=change_type)
         extra = None if ids is None else ids.in_files
         return write_files(self.spark, rows, target, change_type_column=change_type, extra_columns=extra)
 
@@ -246,8 +219,9 @@ class RowUpdate:
         """The table's columns as they are now, the row ids, and the old row where it is asked for."""
         frame = self.assignments.applied(rows.frame, only=rows.chosen, old_row=old_row)
         computed = [name for name in generated_columns(target) if name.lower() not in self.assignments.columns]
-        if computed:
-            frame = _with_computed(frame, target, computed, rows.chosen)
+        # Rows that are only copied keep what they have.
+        is_copied = None if rows.chosen is None else ~border.column(rows.chosen)
+        frame = with_generated(frame, target, dict.fromkeys(computed, is_copied))
         if ids is not None:
             frame = ids.of_updated_rows(frame, only=rows.chosen)
         return frame if rows.chosen is None else frame.drop(rows.chosen)
@@ -262,69 +236,21 @@ class RowUpdate:
 
     # --- following a winner -------------------------------------------------------------------------------------------
 
-    def follow(self, lost: Lost) -> RowUpdate:
+    def follow(self, lost: Lost, /) -> RowUpdate:
         """This update on top of the winners."""
         newest = lost.newest
-        candidates = self.candidates(newest)
+        plan = plan_rows(self.spark, newest, self.plan.matcher, self.options.deletion_vectors)
         changes = lost.changes()
-        is_same_table = lost.read.metadata == newest.metadata and lost.read.protocol == newest.protocol
-        if not is_same_table or not self._stands(changes):
-            self.discard()
-            self.batches.clear()
-            anew = replace(self, snapshot=newest, batches=[])
-            anew.update_from(candidates)
-            return anew
-        # Rows of files that lost some cannot have begun to match, but looking is cheaper than telling these from files
-        # that got rows back.
-        unknown = pa.concat_tables([changes.added, changes.vector_changed])
-        paths = candidates["path"].combine_chunks()
-        moved = replace(self, snapshot=newest, batches=list(self.batches))
-        moved.update_from(unknown.filter(pc.is_in(unknown["path"], value_set=paths)))
-        return moved
-
-    def _stands(self, changes: FileChanges) -> bool:
-        """Every file that we touched is as it was, to the letter."""
-        changed = {
-            canonical_path(path, changes.table_url)
-            for table in (changes.gone, changes.vector_changed, changes.restated)
-            for path in table["path"].to_pylist()
-        }
-        touched = (add.path for batch in self.batches for add in batch.touched)
-        return not any(canonical_path(path, changes.table_url) in changed for path in touched)
-
-
-def _with_changes(rows: DataFrame, columns: Sequence[str], old_row: str, change_type: str) -> DataFrame:
-    """Each updated row as data, and before and after as change data. A row without an old one was not updated."""
-    was_updated = border.column(old_row).isNotNull()
-    nothing = F.lit(None).cast("string")
-    kinds = F.when(was_updated, F.array(F.lit(_PREIMAGE), F.lit(_POSTIMAGE), nothing)).otherwise(F.array(nothing))
-    told = rows.select(*(border.column(name) for name in rows.columns), F.explode(kinds).alias(change_type))
-    is_before = border.column(change_type).eqNullSafe(F.lit(_PREIMAGE))
-    old = border.column(old_row)
-    shown = [
-        F.when(is_before, old.getField(name)).otherwise(border.column(name)).alias(name)
-        if name in columns
-        else border.column(name)
-        for name in told.columns
-        if name != old_row
-    ]
-    return told.select(*shown)
-
-
-def _with_computed(frame: DataFrame, target: WriteTarget, computed: Sequence[str], chosen: str | None) -> DataFrame:
-    """Generated columns follow the new values; rows that are only copied keep what they have."""
-    given = {name.lower() for name in target.schema.names} - {name.lower() for name in computed}
-    if chosen is None:
-        return completed(frame, target, given=given)
-    names = border.HelperNames(frame.columns)
-    kept = {name: names.pick(f"kept_{place}") for place, name in enumerate(computed)}
-    before = frame.select(
-        *(border.column(name) for name in frame.columns), *(border.column(name).alias(kept[name]) for name in computed)
-    )
-    now = completed(before, target, given=given)
-    is_updated = border.column(chosen)
-    values = {
-        name: F.when(is_updated, border.column(name)).otherwise(border.column(kept[name])).alias(name)
-        for name in computed
-    }
-    return now.select(*(values.get(name, border.column(name)) for name in frame.columns))
+        touched = (add.path for part in self.parts for add in part.touched)
+        if lost.is_same_definition and changes.leaves_alone(touched):
+            moved = replace(self, snapshot=newest, plan=plan, batches=list(self.batches))
+            # Rows of files that lost some cannot have begun to match, but looking is cheaper than telling these from
+            # files that got rows back.
+            moved.update_from(changes.unseen(plan.files))
+            return moved
+        self.discard()
+        # What was abandoned must not be deleted a second time should the new attempt fail.
+        self.batches.clear()
+        anew = replace(self, snapshot=newest, plan=plan, batches=[])
+        anew.update_from(plan.files)
+        return anew

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
 from ebbtide.commands.define.definition import (
@@ -30,11 +29,20 @@ from ebbtide.commands.define.definition import (
     schema_of,
     target_of,
 )
-from ebbtide.commands.delete.command import DeleteCommand, DeleteOutcome
-from ebbtide.commands.delete.rows import vector_mode
+from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.results import DeleteMetrics
 from ebbtide.commands.requests import DeleteRequest
-from ebbtide.commands.row_level.committing import assert_not_append_only, discarding, has_landed, set_transaction
+from ebbtide.commands.row_level.committing import (
+    assert_not_append_only,
+    discarding,
+    has_landed,
+    refresh_readers,
+    set_transaction,
+)
 from ebbtide.commands.row_level.conditions import BoundCondition, bind_condition
+from ebbtide.commands.row_level.new_rows import with_insert_changes
+from ebbtide.commands.row_level.plan import RewriteFiles
+from ebbtide.commands.row_level.work import Work
 from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
 from ebbtide.errors import (
     DeltaError,
@@ -123,30 +131,30 @@ class WriteCommand:
         snapshot = transaction.snapshot
         condition = self._condition(snapshot)
         rows = self._rows(place.target)
-        explicit = False
         if condition is not None and condition.text is not None:
             rows = conforming(rows, place.target, condition.text)
-            explicit = self._deletes_with_change_data(snapshot, condition)
+        deletion = self._deletion()
+        plan = deletion.plan(snapshot, condition) if self.request.mode == "overwrite" else None
         self.on_phase("Writing rows")
-        written = (
-            _write_with_changes(self.spark, rows, place.target)
-            if explicit
-            else write_files(self.spark, rows, place.target)
-        )
+        # Where the deletion writes change data the new rows must, too, since readers mix nothing.
+        if isinstance(plan, RewriteFiles) and snapshot.properties.enable_change_data_feed:
+            written = _write_with_changes(self.spark, rows, place.target)
+        else:
+            written = write_files(self.spark, rows, place.target)
         work = _Work(written, place.changes)
-        if self.request.mode == "overwrite":
+        if plan is not None:
             self.on_phase("Looking for rows to replace")
             try:
-                work.deletion = self._deletion(transaction, condition)
+                work.deletion = deletion.perform_delete(transaction, plan)
             except DeltaError:
                 work.discard(self.request)
                 raise
         return self._commit(transaction, work, applied)
 
-    def _deletion(self, transaction: Transaction, condition: BoundCondition | None) -> DeleteOutcome:
+    def _deletion(self) -> DeleteCommand:
         """What takes the old rows away: all of them, or those for which the condition is true."""
         request = DeleteRequest(self.request.store, self.request.replace_where, options=self.request.options)
-        return DeleteCommand(self.spark, request).perform_delete(transaction, condition)
+        return DeleteCommand(self.spark, request)
 
     def _condition(self, snapshot: Snapshot) -> BoundCondition | None:
         if self.request.replace_where is None:
@@ -158,14 +166,6 @@ class WriteCommand:
                 error_class="DELTA_UNSUPPORTED_SUBQUERY",
             )
         return condition
-
-    def _deletes_with_change_data(self, snapshot: Snapshot, condition: BoundCondition) -> bool:
-        """Whether the deletion will write change data: then the new rows must, too, since readers mix nothing."""
-        return (
-            snapshot.properties.enable_change_data_feed
-            and not condition.is_partition_only
-            and vector_mode(snapshot, self.request.options.deletion_vectors) == "off"
-        )
 
     def _destination(self, snapshot: Snapshot) -> _Destination:
         incoming = self._incoming()
@@ -225,7 +225,7 @@ class WriteCommand:
         if not committed.is_new_version:
             work.discard(self.request)
             return self._result(None, WriteMetrics())
-        self.spark.catalog.refreshByPath(self.request.store.spark_path)
+        refresh_readers(self.spark, self.request.store)
         return self._result(committed.version, metrics)
 
     def _operation(self, metrics: WriteMetrics) -> Operation:
@@ -248,10 +248,10 @@ class _Work:
 
     written: WrittenFiles
     changes: tuple[Action, ...] = ()
-    deletion: DeleteOutcome | None = None
+    deletion: Work[DeleteMetrics] | None = None
 
     def actions(self) -> tuple[Action, ...]:
-        removed = () if self.deletion is None else self.deletion.actions
+        removed = () if self.deletion is None else self.deletion.actions()
         return (*self.changes, *removed, *self.written.adds, *self.written.changes)
 
     def metrics(self, *, replaces_rows: bool) -> WriteMetrics:
@@ -264,7 +264,7 @@ class _Work:
         )
         if self.deletion is None:
             return metrics
-        removed = self.deletion.metrics
+        removed = self.deletion.metrics()
         return replace(
             metrics,
             removes=True,
@@ -278,15 +278,15 @@ class _Work:
     def discard(self, request: WriteRequest) -> None:
         """Delete the files; no commit names them, and none will."""
         discard(request.store, [self.written])
-        if self.deletion is not None and self.deletion.rows is not None:
-            self.deletion.rows.discard()
+        if self.deletion is not None:
+            self.deletion.discard()
 
 
 def _write_with_changes(spark: SparkSession, rows: DataFrame, target: WriteTarget) -> WrittenFiles:
     """Every row twice, once as data and once as an insertion in the change data, from one evaluation."""
     change_type = border.HelperNames(rows.columns).pick("change_type")
-    kinds = F.array(F.lit(None).cast("string"), F.lit("insert"))
-    return write_files(spark, rows.withColumn(change_type, F.explode(kinds)), target, change_type_column=change_type)
+    both = with_insert_changes(rows, change_type=change_type)
+    return write_files(spark, both, target, change_type_column=change_type)
 
 
 def _destination(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> _Destination:

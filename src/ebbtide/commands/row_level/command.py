@@ -1,0 +1,184 @@
+"""How does a command that changes rows run, whatever its verb?
+
+    begin -> gates -> already done? -> the verb's own work -> commit -> result
+                                                               | lost a race: the work follows the winner
+                                                               | refused: what was written is deleted
+
+A verb is a subclass: it says how its work is done on a snapshot (`perform`), and what its result looks like. The work
+itself (`row_level.work.Work`) knows its actions, its counters, and how to follow a winner.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pyspark.sql import SparkSession
+
+from ebbtide.commands.results import CommandResult, TimedMetrics
+from ebbtide.commands.row_level.committing import (
+    ChangeRequest,
+    begin_transaction,
+    discarding,
+    has_landed,
+    refresh_readers,
+    row_tracking_tags,
+    set_transaction,
+)
+from ebbtide.commands.row_level.counters import elapsed_ms
+from ebbtide.commands.row_level.work import Work
+from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.protocol.actions import SetTransaction
+from ebbtide.protocol.features import ensure_writable
+from ebbtide.transaction import Lost, Operation, Rebased, Transaction
+
+__all__ = ["RowLevelCommand"]
+
+R = TypeVar("R", bound=ChangeRequest)
+M = TypeVar("M", bound=TimedMetrics)
+C = TypeVar("C", bound=CommandResult[Any])
+
+
+def _ignore(phase: str) -> None:
+    del phase
+
+
+@dataclass(slots=True)
+class RowLevelCommand(ABC, Generic[R, M, C]):
+    """One command that changes rows; `run` does all of it."""
+
+    spark: SparkSession
+    request: R
+    # Called with what is being done, for whoever shows progress.
+    on_phase: Callable[[str], None] = _ignore
+    metrics: M = field(init=False)
+
+    METRICS: ClassVar[type[Any]]
+    # Whether an application's transaction is recorded although no row is left to change.
+    RECORDS_EMPTY_TRANSACTION: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.metrics = self.METRICS()
+
+    # --- what a verb says ---------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def operation_name(self) -> str:
+        """The verb as the history shows it."""
+
+    @abstractmethod
+    def perform(self, transaction: Transaction) -> Work[M]:
+        """Do the work on the transaction's snapshot: everything is written, nothing is committed."""
+
+    @abstractmethod
+    def result(self, version: int | None) -> C:
+        """What the caller gets; None when nothing was committed."""
+
+    @abstractmethod
+    def metrics_of_nothing(self, metrics: M) -> M:
+        """The counters of looking, without those of a change that was not needed after all."""
+
+    def check_table(self, snapshot: Snapshot) -> None:
+        """Refuse a table that this verb may never change; asked of every winner's table as well."""
+
+    @contextmanager
+    def opened(self, snapshot: Snapshot) -> Iterator[None]:
+        """Whatever must be open while the command runs, such as tables that its condition reads."""
+        del snapshot
+        yield
+
+    def recorded_parameters(self, work: Work[M]) -> Mapping[str, str]:
+        """What the history shows of the request."""
+        return work.parameters()
+
+    def recorded_metrics(self, metrics: M) -> dict[str, int]:
+        """The counters that the history shows."""
+        return dict(metrics.operation_metrics)
+
+    # --- what all verbs do --------------------------------------------------------------------------------------------
+
+    def run(self) -> C:
+        started = time.monotonic()
+        self.on_phase("Reading the log")
+        transaction = begin_transaction(self.request)
+        self.check_table(transaction.snapshot)
+        applied = set_transaction(self.request.options)
+        if has_landed(transaction, applied):
+            return self.result(None)
+        with self.opened(transaction.snapshot):
+            work = self.perform(transaction)
+            return self._commit(transaction, _Attempt(self, work, started, applied))
+
+    @contextmanager
+    def looking(self) -> Iterator[Snapshot]:
+        """The table as `run` would find it, for whoever only wants to know what would be done."""
+        self.on_phase("Reading the log")
+        request = self.request
+        snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
+        ensure_writable(snapshot.protocol, snapshot.metadata)
+        self.check_table(snapshot)
+        with self.opened(snapshot):
+            yield snapshot
+
+    def _commit(self, transaction: Transaction, attempt: _Attempt[R, M, C]) -> C:
+        self.on_phase("Committing")
+        with discarding(attempt.discard):
+            committed = transaction.commit(
+                attempt.work.actions(),
+                attempt.operation(),
+                rebase=attempt if self.request.options.conflicts == "rebase" else None,
+                set_transaction=attempt.applied,
+                allow_empty=attempt.keeps_empty,
+            )
+        self.metrics = attempt.metrics()
+        if not committed.is_new_version:
+            # Somebody else has done it, or left nothing to do.
+            attempt.discard()
+            self.metrics = self.metrics_of_nothing(self.metrics)
+            return self.result(None)
+        self.refresh_readers(transaction.snapshot)
+        return self.result(committed.version)
+
+    def refresh_readers(self, snapshot: Snapshot) -> None:
+        refresh_readers(self.spark, snapshot.store)
+
+
+@dataclass(slots=True)
+class _Attempt(Generic[R, M, C]):
+    """The work as it stands, moved on top of every winner, and what the commit says about it."""
+
+    command: RowLevelCommand[R, M, C]
+    work: Work[M]
+    started: float
+    applied: SetTransaction | None
+
+    @property
+    def keeps_empty(self) -> bool:
+        return self.applied is not None and self.command.RECORDS_EMPTY_TRANSACTION
+
+    def __call__(self, lost: Lost, /) -> Rebased | None:
+        self.command.check_table(lost.newest)
+        self.work = self.work.follow(lost)
+        actions = self.work.actions()
+        return Rebased(actions, self.operation()) if actions or self.keeps_empty else None
+
+    def discard(self) -> None:
+        """Delete what was written, by whichever attempt was the last."""
+        self.work.discard()
+
+    def metrics(self) -> M:
+        return replace(self.work.metrics(), execution_time_ms=elapsed_ms(self.started))
+
+    def operation(self) -> Operation:
+        return Operation(
+            name=self.command.operation_name,
+            parameters=self.command.recorded_parameters(self.work),
+            metrics=self.command.recorded_metrics(self.metrics()),
+            user_metadata=self.command.request.options.user_metadata,
+            tags=row_tracking_tags(self.work.snapshot, keeps_row_ids=self.work.keeps_row_ids),
+        )

@@ -1,0 +1,99 @@
+"""What has one verb done to one snapshot, and not committed yet?
+
+`Work` is what every changing command gives to the machine (`row_level.command`), which commits it, moves it on top of a
+winner, or takes it back. `FileWork` is the part that all of them share: rows marked, files replaced, files written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ebbtide.commands.results import Metrics
+from ebbtide.commands.row_level.touched_files import TouchedFileWithDV, process_unmodified_data, tombstone
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import Action, AddFile
+from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.storage import ObjectStore
+from ebbtide.transaction import Lost
+from ebbtide.write import WrittenFiles
+from ebbtide.write.abandoned import discard
+
+__all__ = ["FileWork", "Work"]
+
+M_co = TypeVar("M_co", bound=Metrics, covariant=True)
+
+
+class Work(Protocol[M_co]):
+    """The work of one verb on one snapshot. Everything it needs is in storage, and no commit names it yet."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table that the work was done on."""
+
+    @property
+    def keeps_row_ids(self) -> bool:
+        """Whether tracked rows that were written anew took their ids along."""
+
+    def actions(self) -> tuple[Action, ...]:
+        """What the commit must say. Nothing: there was nothing to change."""
+
+    def metrics(self) -> M_co:
+        """The counters, without the time of the whole command."""
+
+    def parameters(self) -> Mapping[str, str]:
+        """What the history shows of the request."""
+
+    def follow(self, lost: Lost, /) -> Work[M_co]:
+        """The same work on top of the winners, as if it had begun after them.
+
+        What it does not need any more is deleted. On an error, `discard` of the old work must still be right.
+        """
+
+    def discard(self) -> None:
+        """Delete what was written. Only while no commit has named it, or may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """What was done to files: rows marked in files that stay, files replaced, and what was written for either."""
+
+    marked: tuple[TouchedFileWithDV, ...] = ()
+    replaced: tuple[AddFile, ...] = ()
+    written: WrittenFiles | None = None
+
+    @property
+    def touched(self) -> list[AddFile]:
+        """The files that it changes, as they were."""
+        return [*self.replaced, *(file.file_log_entry for file in self.marked)]
+
+    @property
+    def new_vectors(self) -> list[DeletionVectorDescriptor]:
+        vectors = (file.new_deletion_vector for file in self.marked)
+        return [vector for vector in vectors if vector is not None and vector.is_relative]
+
+    @property
+    def num_replaced_vectors(self) -> int:
+        """Vectors that go with the files that are replaced."""
+        return sum(1 for add in self.replaced if add.deletion_vector is not None)
+
+    def actions(self, timestamp_ms: int) -> tuple[Action, ...]:
+        marks = process_unmodified_data(self.marked, timestamp_ms=timestamp_ms)
+        removes = (tombstone(add, timestamp_ms) for add in self.replaced)
+        new: tuple[Action, ...] = () if self.written is None else (*self.written.adds, *self.written.changes)
+        return (*marks.actions, *removes, *new)
+
+    def discard(self, store: ObjectStore, *, keeping: Iterable[FileWork] = ()) -> None:
+        """Delete what was written, except what the works in `keeping` use.
+
+        A file holds the vectors of many data files, so it goes only when none of them is needed.
+        """
+        kept = tuple(keeping)
+        needed = {vector.relative_path for work in kept for vector in work.new_vectors}
+        is_kept = self.written is None or any(work.written is self.written for work in kept)
+        discard(
+            store,
+            [] if is_kept or self.written is None else [self.written],
+            [vector for vector in self.new_vectors if vector.relative_path not in needed],
+        )
