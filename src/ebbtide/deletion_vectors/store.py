@@ -68,10 +68,10 @@ def load_all(
             loaded[index] = RowIndexSet()
             continue
         _check_size(descriptor, config)
-        if descriptor.is_inline:
-            loaded[index] = _parsed(descriptor.inline_data, descriptor, where=f"An inline vector in {table_url}")
-        else:
+        if descriptor.is_on_disk:
             on_disk.setdefault(descriptor.unique_file_id, []).append(_Request(index, descriptor))
+        else:
+            loaded[index] = _parsed(descriptor.inline_data, descriptor, where=f"An inline vector in {table_url}")
     files = [_VectorFile.locate(store, table_url, group, config, storage_options) for group in on_disk.values()]
     for of_one_file in prefetched(_VectorFile.load, files, ahead=_MAX_THREADS):
         loaded.update(of_one_file)

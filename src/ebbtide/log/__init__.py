@@ -8,7 +8,6 @@ from ebbtide.log.file_tables import (
     TOMBSTONES_SCHEMA,
     add_files,
     deletion_vector_ids,
-    remove_files,
 )
 from ebbtide.log.history import CommitRecord, read_commit, read_history
 from ebbtide.log.snapshot import Snapshot, load_snapshot
@@ -27,7 +26,6 @@ __all__ = [
     "load_snapshot",
     "read_commit",
     "read_history",
-    "remove_files",
     "table_detail",
     "write_checkpoint",
 ]

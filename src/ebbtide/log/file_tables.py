@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ebbtide.protocol.actions import AddFile, RemoveFile
+from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "TOMBSTONES_SCHEMA",
     "add_files",
     "deletion_vector_ids",
-    "remove_files",
 ]
 
 STRING_MAP_TYPE = pa.map_(pa.string(), pa.string())
@@ -95,22 +94,6 @@ def add_files(files: pa.Table) -> Iterator[AddFile]:
             base_row_id=row["base_row_id"],
             default_row_commit_version=row["default_row_commit_version"],
             clustering_provider=row["clustering_provider"],
-        )
-
-
-def remove_files(tombstones: pa.Table) -> Iterator[RemoveFile]:
-    """The rows of a tombstone table as actions."""
-    for row in _rows(tombstones):
-        yield RemoveFile(
-            path=row["path"],
-            deletion_timestamp=row["deletion_timestamp"],
-            data_change=row["data_change"],
-            extended_file_metadata=row["extended_file_metadata"],
-            partition_values=_optional_map(row["partition_values"]),
-            size=row["size"],
-            deletion_vector=_descriptor(row["deletion_vector"]),
-            base_row_id=row["base_row_id"],
-            default_row_commit_version=row["default_row_commit_version"],
         )
 
 

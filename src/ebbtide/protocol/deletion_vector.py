@@ -12,15 +12,12 @@ Three storage types exist:
 
 Two spellings of a path meet here. *Decoded* paths are what Hadoop calls path strings: `s3://bucket/a b`, nothing
 escaped, a `%` is a `%`. *Encoded* ones are URIs: `s3://bucket/a%20b`. Table locations given to this module are decoded,
-`absolute_path` answers decoded, everything named `url_encoded_...` and the text of a `p` descriptor is encoded.
+`absolute_path` answers decoded, and the text of a `p` descriptor is encoded.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import struct
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -153,13 +150,13 @@ class DeletionVectorDescriptor:
         """The same vector named from anywhere: `u` becomes `p`. The decoded `table_location` needs a scheme."""
         if not self.is_relative:
             return replace(self)
-        return replace(self, storage_type=PATH_DV_MARKER, path_or_inline_dv=self.url_encoded_path(table_location))
-
-    def copy_with_new_uuid_relative_path(self, id: UUID, random_prefix: str = "") -> DeletionVectorDescriptor:
-        """A `p` vector as `u` under a new name (the caller copies the file); `u` and `i` stay as they are."""
-        if not self.is_absolute:
-            return replace(self)
-        return replace(self, storage_type=UUID_DV_MARKER, path_or_inline_dv=self.encode_uuid(id, random_prefix))
+        return self.on_disk_with_absolute_path(
+            _url_encode_absolute(self.absolute_path(table_location)),
+            size_in_bytes=self.size_in_bytes,
+            cardinality=self.cardinality,
+            offset=self.offset,
+            max_row_index=self.max_row_index,
+        )
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -194,12 +191,6 @@ class DeletionVectorDescriptor:
         return self.unique_file_id if self.offset is None else f"{self.unique_file_id}@{self.offset}"
 
     @property
-    def estimated_serialized_size(self) -> int:
-        """Bytes of the fields: 8 for the cardinality, 4 for the size, 4 for an offset, one for each character."""
-        fixed = 12 if self.offset is None else 16
-        return fixed + len(self.storage_type) + len(self.path_or_inline_dv)
-
-    @property
     def inline_data(self) -> bytes:
         """The serialized vector of an inline descriptor."""
         if not self.is_inline:
@@ -232,44 +223,10 @@ class DeletionVectorDescriptor:
         scheme, authority, decoded_path = _split_absolute_uri(self.path_or_inline_dv)
         return f"{scheme}://{authority}{decoded_path}" if authority else f"{scheme}:{decoded_path}"
 
-    def url_encoded_path(self, table_location: str) -> str:
-        """Encoded absolute path of the vector's file."""
-        return self.path_or_inline_dv if self.is_absolute else _url_encode_absolute(self.absolute_path(table_location))
-
-    def url_encoded_relative_path_if_exists(self, table_location: str) -> str | None:
-        """Encoded path below the table root, or None when the vector is inline or its file lies elsewhere."""
-        if self.is_inline:
-            return None
-        if self.is_relative:
-            return encode_path(self.relative_path)
-        table_root = f"{table_location.rstrip('/')}/"
-        table_store = _SCHEME_AND_AUTHORITY.match(table_root)
-        if table_store is None:
-            return None
-        table_path = table_root[table_store.end() :]
-        scheme, authority, decoded_path = _split_absolute_uri(self.path_or_inline_dv)
-        same_store = (table_store[1].lower(), table_store[2] or "") == (scheme.lower(), authority)
-        return (
-            encode_path(decoded_path[len(table_path) :]) if same_store and decoded_path.startswith(table_path) else None
-        )
-
     @staticmethod
     def assemble_deletion_vector_path(parent: str, id: UUID, prefix: str = "") -> str:
         """`parent[/prefix]/deletion_vector_<id>.bin`, decoded like `parent`."""
         return f"{parent.rstrip('/')}/{_file_path(id, prefix)}"
-
-    @staticmethod
-    def uuid_from_deletion_vector_file_name(file_name: str) -> UUID:
-        """The UUID inside `deletion_vector_<uuid>.bin`; `RequestError` for any other name."""
-        match = _FILE_NAME.fullmatch(file_name)
-        if match is None or not _CANONICAL_UUID.fullmatch(match[1]):
-            raise RequestError(f"{file_name!r} is not the name of a deletion-vector file.")
-        return UUID(match[1])
-
-    @staticmethod
-    def is_deletion_vector_path(path: str) -> bool:
-        """Whether the last segment of `path` is named like a vector file (writers of `p` vectors need not do so)."""
-        return _FILE_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
     # --- text forms ---------------------------------------------------------------------------------------------------
 
@@ -320,47 +277,6 @@ class DeletionVectorDescriptor:
             )
         except RequestError as error:
             raise CorruptDeletionVectorError(_message_of(error), error_class=error.error_class) from error
-
-    def serialize_to_base64(self) -> str:
-        """A compact form for carrying a descriptor between processes; it is never written to a table."""
-        text = _modified_utf8(self.path_or_inline_dv)
-        if len(text) > 0xFFFF:
-            raise RequestError(
-                f"A deletion vector of {len(text)} bytes inline is too long for its base64 form (65535)."
-            )
-        # An on-disk vector without offset says so by the upper case of its type.
-        has_offset = self.offset is not None
-        marker = self.storage_type if has_offset or self.is_inline else self.storage_type.upper()
-        head = struct.pack(">qic", self.cardinality, self.size_in_bytes, marker.encode("ascii"))
-        offset = struct.pack(">i", self.offset) if has_offset else b""
-        return base64.b64encode(head + offset + struct.pack(">H", len(text)) + text).decode("ascii")
-
-    @classmethod
-    def deserialize_from_base64(cls, encoded: str) -> DeletionVectorDescriptor:
-        """The inverse of `serialize_to_base64`; `RequestError` for anything else."""
-        try:
-            data = base64.b64decode(encoded, validate=True)
-            cardinality, size_in_bytes, marker_byte = struct.unpack_from(">qic", data)
-            marker = marker_byte.decode("ascii")
-            position = 13
-            offset = None
-            if marker.islower() and marker != INLINE_DV_MARKER:
-                (offset,) = struct.unpack_from(">i", data, position)
-                position += 4
-            (text_length,) = struct.unpack_from(">H", data, position)
-            text = data[position + 2 :]
-            if len(text) != text_length:
-                raise RequestError("The text of the base64 form of a deletion vector is cut short or too long.")
-            path_or_inline_dv = _from_modified_utf8(text)
-        except (binascii.Error, struct.error, UnicodeError, ValueError) as error:
-            raise RequestError(f"Not the base64 form of a deletion vector: {error}") from error
-        return cls(
-            storage_type=marker.lower(),
-            path_or_inline_dv=path_or_inline_dv,
-            offset=offset,
-            size_in_bytes=size_in_bytes,
-            cardinality=cardinality,
-        )
 
 
 def _check_integer(name: str, value: object, maximum: int) -> None:
@@ -459,16 +375,4 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _modified_utf8(text: str) -> bytes:
-    """Java's `writeUTF`: each half of a surrogate pair is encoded by itself."""
-    units = text.encode("utf-16-be")
-    return "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units))).encode("utf-8", "surrogatepass")
-
-
-def _from_modified_utf8(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass").decode("utf-16-be")
-
-
-DeletionVectorDescriptor.EMPTY = DeletionVectorDescriptor(
-    storage_type=INLINE_DV_MARKER, path_or_inline_dv="", size_in_bytes=0, cardinality=0
-)
+DeletionVectorDescriptor.EMPTY = DeletionVectorDescriptor.inline_in_log(b"", 0)

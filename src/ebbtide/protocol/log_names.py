@@ -29,10 +29,8 @@ __all__ = [
     "checkpoint_name",
     "checksum_name",
     "commit_name",
-    "compacted_name",
     "listing_start",
     "log_path",
-    "multipart_checkpoint_names",
     "parse_log_name",
     "sidecar_path",
     "v2_checkpoint_name",
@@ -124,16 +122,8 @@ def checksum_name(version: int) -> str:
     return f"{version:020d}.crc"
 
 
-def compacted_name(version: int, end_version: int) -> str:
-    return f"{version:020d}.{end_version:020d}.compacted.json"
-
-
 def checkpoint_name(version: int) -> str:
     return f"{version:020d}.checkpoint.parquet"
-
-
-def multipart_checkpoint_names(version: int, parts: int) -> list[str]:
-    return [f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet" for part in range(1, parts + 1)]
 
 
 def v2_checkpoint_name(version: int, uuid: UUID, format: Literal["json", "parquet"] = "parquet") -> str:

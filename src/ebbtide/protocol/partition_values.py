@@ -33,7 +33,6 @@ __all__ = [
     "partition_directory",
     "serialize_partition_value",
     "to_arrow",
-    "unescape_path_name",
 ]
 
 HIVE_DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -140,11 +139,6 @@ def partition_directory(columns: list[tuple[str, str | None]]) -> str:
 
 def escape_path_name(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED_IN_PATHS else char for char in text)
-
-
-def unescape_path_name(text: str) -> str:
-    """The inverse of `escape_path_name`; a `%` that begins no escape stands for itself, as in Spark."""
-    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
 def _guarded(parse: Callable[[str], Any], text: str | None, data_type: PrimitiveType, column: str) -> Any:

@@ -276,11 +276,6 @@ class TableProperties:
         """CHECK constraints: name to SQL expression."""
         return self._with_prefix(CONSTRAINT_PREFIX)
 
-    @property
-    def feature_marks(self) -> dict[str, str]:
-        """`delta.feature.<name>` entries of a request; Delta does not store them, but tolerate a table that does."""
-        return self._with_prefix(FEATURE_PREFIX)
-
     def _with_prefix(self, prefix: str) -> dict[str, str]:
         matching = (entry for folded, entry in self._values.items() if folded.startswith(prefix))
         return {key[len(prefix) :]: value for key, value in matching}

@@ -84,14 +84,6 @@ class FileStatistics:
         members = {name: _dumped(value) for name, value in given if value is not None}
         return cls(num_records, tight_bounds, null_count, members)
 
-    @property
-    def has_tight_bounds(self) -> bool:
-        return self.tight_bounds is not False
-
-    def num_logical_records(self, cardinality: int) -> int | None:
-        """Rows still visible under a deletion vector of that cardinality."""
-        return None if self.num_records is None else self.num_records - cardinality
-
     def widen(self, old_cardinality: int) -> FileStatistics:
         """These statistics once more rows are marked; `old_cardinality` belongs to the vector *before* that.
 

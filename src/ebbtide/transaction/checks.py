@@ -75,16 +75,21 @@ def check_table_changes(proposal: Proposal) -> None:
         check_metadata_change(proposal.metadata, proposal.protocol, proposal.base)
 
 
+def append_only_error(table_url: str, done: str) -> RequestError:
+    """The one refusal of all commands that change rows; `done` is what rows cannot be."""
+    return RequestError(
+        f"The table at {table_url} is append-only (delta.appendOnly=true), so no row can be {done}. Set the property "
+        "to false first if that is really meant.",
+        error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
+    )
+
+
 def check_append_only(proposal: Proposal) -> None:
     base = proposal.base
     if base is None or not base.properties.append_only or not is_feature_supported(base.protocol, "appendOnly"):
         return
     if any(remove.data_change for remove in proposal.removes):
-        raise RequestError(
-            f"the table at {base.store.url} is append-only (delta.appendOnly), so {proposal.operation.name} may not "
-            "remove rows from it. Unset the property first if that is what you want.",
-            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
-        )
+        raise append_only_error(base.store.url, "removed")
 
 
 def check_partition_values(proposal: Proposal) -> None:

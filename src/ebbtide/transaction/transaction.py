@@ -32,6 +32,7 @@ from ebbtide.errors import (
     TableAlreadyExistsError,
 )
 from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.log.continuation import is_continued
 from ebbtide.log.listing import list_log
 from ebbtide.protocol.actions import Action, Metadata, Protocol, SetTransaction
 from ebbtide.storage import ObjectStore
@@ -189,7 +190,7 @@ class Transaction:
             if not staged.actions and not allow_empty:
                 return self._nothing_to_do(attempt - 1, rebases)
             prepared = self._prepared(staged)
-            if not self._must_look_first() and self._put(prepared):
+            if self._may_put() and self._put(prepared):
                 return self._landed(prepared, attempt, rebases)
             self._clock.wait(attempt)
             lost = self._catch_up(staged)
@@ -221,8 +222,12 @@ class Transaction:
     def _put(self, prepared: Prepared) -> bool:
         return put_commit(self._store, prepared.version, prepared.data, txn_id=self.txn_id, clock=self._clock)
 
-    def _must_look_first(self) -> bool:
-        return self._base is not None and self._clock.now_ms() - self._looked_at_ms > _LOOK_FIRST_AFTER_MS
+    def _may_put(self) -> bool:
+        """Whether the next version can be put without a look at the log: not after a long time, nor where the table
+        was dropped, or replaced by another one."""
+        if self._base is None:
+            return True
+        return self._clock.now_ms() - self._looked_at_ms <= _LOOK_FIRST_AFTER_MS and is_continued(self._base)
 
     def _catch_up(self, staged: Staged) -> Lost | None:
         """The race that was lost, read from the log; None when the log shows nobody ahead of us (yet)."""
@@ -231,9 +236,11 @@ class Transaction:
             raise self._lost_creation()
         self._looked_at_ms = self._clock.now_ms()
         newest = load_snapshot(self._store, config=self._config, hint=read)
-        if newest.version == read.version:
+        if newest.version == read.version and not _is_replaced(read, newest):
+            # A cleanup may have removed the commit that made the version; the checkpoint stands for it now.
+            self._base = newest
             return None
-        if newest.version < read.version or newest.metadata.id != read.metadata.id:
+        if newest.version <= read.version or newest.metadata.id != read.metadata.id:
             raise MetadataChangedException(
                 f"The table at {self._store.url} was replaced by another one while {staged.operation.name} ran on "
                 f"version {read.version}; nothing was changed. Open the table again."
@@ -287,6 +294,13 @@ class Transaction:
             # The commit is on the table, and saying otherwise would make somebody repeat it.
             _LOGGER.warning("version %d of %s landed, but cannot be read back", version, self._store.url, exc_info=True)
             return None
+
+
+def _is_replaced(read: Snapshot, now: Snapshot) -> bool:
+    """Whether another commit made the same version."""
+    before, after = read.segment.commit, now.segment.commit
+    is_same_commit = before == after or before is None or after is None
+    return read.metadata.id != now.metadata.id or not is_same_commit
 
 
 def _has_been_executed(snapshot: Snapshot | None, set_transaction: SetTransaction | None) -> bool:

@@ -123,6 +123,15 @@ def test_upgrade_to_vectors_meanwhile_neither_loses_nor_doubles_a_row(spark, pla
     assert result.metrics.num_target_deletion_vectors_added == (2 if plain._properties["vectors"] == "on" else 0)
 
 
+def test_merge_that_may_not_rebase_is_stopped_by_an_upgrade_to_vectors(spark, plain):
+    """The rows that it copied could be marked by the next writer; the reference stops here as well."""
+    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
+        race(spark, plain, switched(plain, "true"), [2, 4], conflicts="abort")
+    assert newest_version(plain.path) == 1
+    assert ids_of(spark, plain) == [1, 2, 3, 11, 12]
+    assert not unnamed_files(plain.path)
+
+
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
     """The merge has copied, or found partners in, files that had no vectors when it began."""
 

@@ -191,6 +191,16 @@ def test_update_that_raced_with_an_upgrade_to_vectors_counts_each_row_once(spark
     assert result.metrics.num_deletion_vectors_added == (0 if mode == "off" else 2)
 
 
+@pytest.mark.parametrize("mode", ["on", "off"])
+def test_update_that_may_not_rebase_is_stopped_by_an_upgrade_to_vectors(spark, plain, mode):
+    """The rows that it copied could be marked by the next writer; the reference stops here as well."""
+    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
+        race(spark, plain, ADD_ONE, "id = 1", switched(plain, "true"), deletion_vectors=mode, conflicts="abort")
+    assert newest_version(plain.path) == 1
+    assert values_of(spark, plain) == dict.fromkeys(range(10), 0)
+    assert_no_litter(plain)
+
+
 @pytest.mark.parametrize("mode", ["on", "off", "auto"])
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain, mode):
     """The update has copied rows of files that had no vectors when it began."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 from uuid import UUID
@@ -111,20 +110,19 @@ def test_max_row_index_is_no_part_of_equality_nor_of_the_log():
 
 
 @pytest.mark.parametrize(
-    ("descriptor", "unique_id", "estimated_size"),
+    ("descriptor", "unique_id"),
     [
-        (relative(), f"u{ENCODED_ID}@1", 37),
-        (relative(offset=None), f"u{ENCODED_ID}", 33),
-        (absolute(), "ps3://bucket/a%20b/x.bin@1", 40),
-        (absolute(offset=None), "ps3://bucket/a%20b/x.bin", 36),
-        (inline(), "i0rJua", 18),
+        (relative(), f"u{ENCODED_ID}@1"),
+        (relative(offset=None), f"u{ENCODED_ID}"),
+        (absolute(), "ps3://bucket/a%20b/x.bin@1"),
+        (absolute(offset=None), "ps3://bucket/a%20b/x.bin"),
+        (inline(), "i0rJua"),
     ],
     ids=["relative", "relative without offset", "absolute", "absolute without offset", "inline"],
 )
-def test_unique_id_and_estimated_size_follow_the_fields(descriptor, unique_id, estimated_size):
+def test_unique_id_follows_the_fields(descriptor, unique_id):
     assert descriptor.unique_id == unique_id
     assert descriptor.unique_file_id == unique_id.removesuffix("@1")
-    assert descriptor.estimated_serialized_size == estimated_size
 
 
 def test_two_vectors_of_one_file_share_the_file_id_only():
@@ -194,69 +192,6 @@ def test_copy_with_absolute_path_leaves_others_alone(descriptor):
 def test_copy_with_absolute_path_needs_a_table_with_a_scheme():
     with pytest.raises(RequestError, match="with a scheme"):
         relative().copy_with_absolute_path("/tmp/t")
-
-
-def test_copy_with_new_uuid_turns_absolute_into_relative():
-    assert absolute().copy_with_new_uuid_relative_path(ID, "q1") == relative(prefix="q1")
-
-
-@pytest.mark.parametrize("descriptor", [relative(), inline()], ids=["relative", "inline"])
-def test_copy_with_new_uuid_leaves_others_alone(descriptor):
-    other = UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-    assert descriptor.copy_with_new_uuid_relative_path(other) == descriptor
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "table", "expected"),
-    [
-        (relative(prefix="a b"), "s3://bucket/t", f"a%20b/{FILE_NAME}"),
-        (absolute("s3://bucket/a%20b/c%25/x.bin"), "s3://bucket/a b", "c%25/x.bin"),
-        (absolute("file:/t/x.bin"), "file:///t/", "x.bin"),
-        (absolute("file:/t%23/x.bin"), "file:/t#", "x.bin"),
-        (absolute("s3://bucket/ab/x.bin"), "s3://bucket/a", None),
-        (absolute("s3://other/a/x.bin"), "s3://bucket/a", None),
-        (absolute("gs://bucket/a/x.bin"), "s3://bucket/a", None),
-        (absolute("file:/t/x.bin"), "/t", None),
-        (inline(), "s3://bucket/t", None),
-    ],
-)
-def test_relative_encoded_path_exists_only_inside_the_table(descriptor, table, expected):
-    assert descriptor.url_encoded_relative_path_if_exists(table) == expected
-
-
-def test_url_encoded_path_of_an_absolute_vector_is_its_own_text():
-    assert absolute("s3://bucket/a%20b/x.bin").url_encoded_path("s3://other") == "s3://bucket/a%20b/x.bin"
-
-
-def test_uuid_is_found_in_a_file_name():
-    assert DeletionVectorDescriptor.uuid_from_deletion_vector_file_name(FILE_NAME) == ID
-    assert DeletionVectorDescriptor.uuid_from_deletion_vector_file_name(FILE_NAME.replace("61d1", "61D1")) == ID
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "part-0.parquet", "deletion_vector_.bin", "deletion_vector_xyz.bin", FILE_NAME + "x", "x" + FILE_NAME,
-     f"deletion_vector_{ID.hex}.bin", f"deletion_vector_{{{ID}}}.bin"],
-)  # fmt: skip
-def test_no_uuid_is_found_in_other_names(name):
-    with pytest.raises(RequestError, match="not the name"):
-        DeletionVectorDescriptor.uuid_from_deletion_vector_file_name(name)
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (FILE_NAME, True),
-        (f"s3://bucket/t/ab/{FILE_NAME}", True),
-        ("deletion_vector_anything.bin", True),
-        ("part-0.parquet", False),
-        (f"{FILE_NAME}/part-0.parquet", False),
-        ("x_deletion_vector_1.bin", False),
-        ("deletion_vector_a.b.bin", False),
-    ],
-)
-def test_deletion_vector_paths_are_told_by_their_name(path, expected):
-    assert DeletionVectorDescriptor.is_deletion_vector_path(path) is expected
 
 
 # --- the log's JSON ---------------------------------------------------------------------------------------------------
@@ -386,46 +321,3 @@ def test_long_hostile_values_are_shortened_in_messages():
 
 
 # --- base64 transport form --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "encoded"),
-    [
-        (relative(), "AAAAAAAAAAIAAAAkdQAAAAEAFHZCbltseHtxOEBQPDlCTkgvaXNB"),
-        (relative(offset=None), "AAAAAAAAAAIAAAAkVQAUdkJuW2x4e3E4QFA8OUJOSC9pc0E="),
-    ],
-    ids=["with offset", "without offset"],
-)
-def test_base64_form_has_the_published_bytes(descriptor, encoded):
-    assert descriptor.serialize_to_base64() == encoded
-    assert DeletionVectorDescriptor.deserialize_from_base64(encoded) == descriptor
-
-
-@pytest.mark.parametrize(
-    "descriptor",
-    [absolute(), absolute(offset=None), absolute("file:/é😀/x.bin"), inline(), EMPTY],
-    ids=["absolute", "absolute without offset", "beyond the basic plane", "inline", "empty"],
-)
-def test_base64_form_round_trips(descriptor):
-    assert DeletionVectorDescriptor.deserialize_from_base64(descriptor.serialize_to_base64()) == descriptor
-
-
-def test_base64_form_spells_letters_as_java_does():
-    # writeUTF: 😀 is two surrogates of three bytes each.
-    carried = base64.b64decode(absolute("file:/😀").serialize_to_base64())
-    assert carried.endswith(bytes.fromhex("000c") + b"file:/" + bytes.fromhex("eda0bdedb880"))
-
-
-def test_inline_text_too_long_for_base64_is_refused():
-    with pytest.raises(RequestError, match="too long"):
-        DeletionVectorDescriptor.inline_in_log(bytes(60_000), 1).serialize_to_base64()
-
-
-@pytest.mark.parametrize(
-    "encoded",
-    ["", "!", "é", "AAAA", "AAAAAAAAAAIAAAAkdQAAAAEAFHZCbltseHtxOEBQPDlCTkgvaXM=", "AAAAAAAAAAIAAAAkeAAAAAEAAA==",
-     "AAAAAAAAAAIAAAAk/wAAAAEAAA==", "AAAAAAAAAAIAAAAkdQAAAAEAAf8="],
-)  # fmt: skip
-def test_other_base64_is_refused(encoded):
-    with pytest.raises(RequestError):
-        DeletionVectorDescriptor.deserialize_from_base64(encoded)

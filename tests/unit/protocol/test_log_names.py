@@ -13,10 +13,8 @@ from ebbtide.protocol.log_names import (
     checkpoint_name,
     checksum_name,
     commit_name,
-    compacted_name,
     listing_start,
     log_path,
-    multipart_checkpoint_names,
     parse_log_name,
     sidecar_path,
     v2_checkpoint_name,
@@ -29,13 +27,7 @@ KNOWN = [
     (commit_name(0), "00000000000000000000.json", CommitName(0)),
     (commit_name(2**63 - 1), "09223372036854775807.json", CommitName(2**63 - 1)),
     (checksum_name(10), "00000000000000000010.crc", ChecksumName(10)),
-    (compacted_name(1, 4), "00000000000000000001.00000000000000000004.compacted.json", CompactedName(1, 4)),
     (checkpoint_name(10), "00000000000000000010.checkpoint.parquet", CheckpointName(10)),
-    (
-        multipart_checkpoint_names(10, 3)[1],
-        "00000000000000000010.checkpoint.0000000002.0000000003.parquet",
-        CheckpointName(10, 2, 3, is_multipart=True),
-    ),
     (
         v2_checkpoint_name(10, ID),
         f"00000000000000000010.checkpoint.{UUID_TEXT}.parquet",
@@ -55,8 +47,15 @@ def test_every_kind_of_log_file_is_built_and_recognised(built, text, parsed):
     assert parse_log_name(text) == parsed
 
 
+def test_log_files_that_others_write_are_recognised():
+    compacted = "00000000000000000001.00000000000000000004.compacted.json"
+    assert parse_log_name(compacted) == CompactedName(1, 4)
+    part = "00000000000000000010.checkpoint.0000000002.0000000003.parquet"
+    assert parse_log_name(part) == CheckpointName(10, 2, 3, is_multipart=True)
+
+
 def test_a_one_part_multipart_checkpoint_is_not_a_classic_one():
-    (name,) = multipart_checkpoint_names(5, 1)
+    name = "00000000000000000005.checkpoint.0000000001.0000000001.parquet"
     assert parse_log_name(name) == CheckpointName(5, 1, 1, is_multipart=True)
     assert parse_log_name(name) != CheckpointName(5)
 
@@ -98,12 +97,12 @@ def test_a_listing_from_a_version_starts_before_all_of_its_files_and_after_older
         commit_name(10),
         checksum_name(10),
         checkpoint_name(10),
-        compacted_name(10, 20),
-        *multipart_checkpoint_names(10, 2),
+        "00000000000000000010.00000000000000000020.compacted.json",
+        "00000000000000000010.checkpoint.0000000001.0000000002.parquet",
     ]
     assert all(start < log_path(name) for name in names)
     assert log_path(commit_name(9)) < start
-    assert log_path(compacted_name(9, 12)) < start
+    assert log_path("00000000000000000009.00000000000000000012.compacted.json") < start
 
 
 def test_paths_below_the_table_root():

@@ -15,7 +15,6 @@ from ebbtide.protocol.partition_values import (
     partition_directory,
     serialize_partition_value,
     to_arrow,
-    unescape_path_name,
 )
 from ebbtide.protocol.schema import ArrayType, PrimitiveType
 
@@ -268,11 +267,6 @@ def test_a_value_of_another_type_cannot_be_written(type_name, value):
 )
 def test_directory_names_are_escaped_as_hive_does(name, escaped):
     assert escape_path_name(name) == escaped
-    assert unescape_path_name(escaped) == name
-
-
-def test_a_percent_that_begins_no_escape_stands_for_itself():
-    assert unescape_path_name("100%-%zz%4") == "100%-%zz%4"
 
 
 def test_a_partition_directory_joins_names_and_values_and_marks_nulls():

@@ -172,12 +172,11 @@ def test_unknown_properties_are_kept_as_written():
     assert properties.raw("missing") is None
 
 
-def test_constraints_and_feature_marks_are_found_by_prefix():
+def test_constraints_are_found_by_prefix():
     properties = TableProperties.parse(
         {"delta.constraints.Positive": "a > 0", "delta.feature.rowTracking": "supported"}
     )
     assert properties.constraints == {"Positive": "a > 0"}
-    assert properties.feature_marks == {"rowTracking": "supported"}
 
 
 @pytest.mark.parametrize("order", [1, -1])

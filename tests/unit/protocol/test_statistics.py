@@ -64,26 +64,6 @@ def test_the_record_count_is_read_only_where_it_is_a_count(text, count):
     assert only_num_records(text) == (None if count is None else f'{{"numRecords":{count}}}')
 
 
-@pytest.mark.parametrize(
-    ("text", "tight", "has_tight"),
-    [
-        ("{}", None, True),
-        ('{"tightBounds":true}', True, True),
-        ('{"tightBounds":false}', False, False),
-        ('{"tightBounds":"no"}', None, True),
-    ],
-)
-def test_absent_tight_bounds_count_as_tight(text, tight, has_tight):
-    statistics = FileStatistics.parse(text)
-    assert statistics.tight_bounds is tight
-    assert statistics.has_tight_bounds is has_tight
-
-
-def test_logical_records_are_physical_records_without_the_marked_ones():
-    assert FileStatistics.parse('{"numRecords":10}').num_logical_records(3) == 7
-    assert FileStatistics.parse("{}").num_logical_records(3) is None
-
-
 WIDENED = [
     (
         "first vector: all-null and no-null columns keep their meaning, the rest stays",

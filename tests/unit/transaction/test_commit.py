@@ -291,7 +291,7 @@ def test_commit_that_could_not_be_read_back_is_refused():
 
 def test_landed_commit_stays_a_success_when_reading_it_back_fails(caplog):
     inner = make_table()
-    transaction = begin(FailingStore(inner, StorageError("gone"), op="list_directory", at=1))
+    transaction = begin(FailingStore(inner, StorageError("gone"), op="list_directory", at=2))
     committed = transaction.commit([add_file("a")], operation())
     assert committed.version == load_snapshot(inner).version == 1
     assert "landed, but cannot be read back" in caplog.text

@@ -305,7 +305,7 @@ def test_listing_that_lags_behind_the_put_is_waited_for():
     class Lagging(HookedStore):
         def list_directory(self, prefix, *, start_after=None):
             found = list(super().list_directory(prefix, start_after=start_after))
-            if len(hidden) < 2:
+            if len(hidden) < 4:
                 hidden.append(1)
                 found = [meta for meta in found if not meta.path.endswith("1.json")]
             return iter(found)

@@ -16,6 +16,7 @@ from ebbtide.protocol.actions import SetTransaction
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Transaction
+from ebbtide.transaction.checks import append_only_error
 
 __all__ = [
     "ChangeRequest",
@@ -89,8 +90,4 @@ def row_tracking_tags(snapshot: Snapshot, *, keeps_row_ids: bool) -> dict[str, s
 def assert_not_append_only(snapshot: Snapshot, done: str = "deleted") -> None:
     """An append-only table refuses before any work, also when nothing would match. `done` is what rows cannot be."""
     if snapshot.properties.append_only:
-        raise DeltaError(
-            f"The table at {snapshot.store.url} is append-only (delta.appendOnly=true), so no row can be {done}. "
-            "Set the property to false first if that is really meant.",
-            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
-        )
+        raise append_only_error(snapshot.store.url, done)
