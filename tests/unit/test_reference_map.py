@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference-map.md"
-ROW = re.compile(r"\| `(?P<member>[^`]+)` \| `(?P<here>[^`]+)` \| `(?P<test>[^`]+)` \| .*\|")
+ROW = re.compile(r"\| `(?P<member>[^`]+)` \| `(?P<here>[^`]+)` \| (?P<caller>[^|]+) \| `(?P<test>[^`]+)` \| .*\|")
 
 MEMBERS = {
     "DeletionVectorDescriptor": (
@@ -51,7 +51,7 @@ MEMBERS = {
 
 @cache
 def sections():
-    """The rows of each section of the page: member, place and test."""
+    """The rows of each section of the page: member, place, caller and test."""
     parts = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     return {part.splitlines()[0]: [found.groups() for found in ROW.finditer(part)] for part in parts}
 
@@ -87,7 +87,7 @@ def test_named_place_can_be_imported(place):
     assert module.startswith("ebbtide.")
 
 
-@pytest.mark.parametrize("test", column(2))
+@pytest.mark.parametrize("test", column(3))
 def test_named_test_exists(test):
     path, _, name = test.partition("::")
     assert name.startswith("test_")

@@ -257,9 +257,7 @@ class MergeWriter:
         if not self.writes_change_data:
             return rows
         names = self.columns
-        return with_update_changes(
-            rows, self.merge.schema.names, old_row=names.old_row, change_type=names.change_type
-        )
+        return with_update_changes(rows, self.merge.schema.names, old_row=names.old_row, change_type=names.change_type)
 
     def _new_value(self, field: StructField, old: Column, updates: Mapping[int, BoundClause]) -> Column:
         value = old
