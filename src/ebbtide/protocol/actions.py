@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
 
-from ebbtide.errors import CorruptDeletionVectorError, CorruptTableError, RequestError
-from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
-from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, load_json_object
+from ebbtide.errors import CorruptTableError, RequestError
+from ebbtide.protocol.file_actions import AddCDCFile, AddFile, RemoveFile, Sidecar
+from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, as_dict, load_json_object, without_none
 
 __all__ = [
     "Action",
@@ -39,172 +39,6 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class AddFile:
-    """A data file, seen through an optional deletion vector, is part of the table."""
-
-    path: str
-    partition_values: Mapping[str, str | None]
-    size: int
-    modification_time: int
-    data_change: bool
-    stats: str | None = None
-    tags: Mapping[str, str] | None = None
-    deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
-    clustering_provider: str | None = None
-
-    @property
-    def dv_id(self) -> str | None:
-        return None if self.deletion_vector is None else self.deletion_vector.unique_id
-
-    @property
-    def key(self) -> tuple[str, str | None]:
-        """Identity of the logical file as written; replay canonicalises the path first (`paths.replay_key`)."""
-        return (self.path, self.dv_id)
-
-    @property
-    def num_marked_rows(self) -> int:
-        """Rows that the deletion vector marks; 0 without one."""
-        return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
-
-    def remove(self, deletion_timestamp: int, *, data_change: bool = True) -> RemoveFile:
-        """The tombstone of exactly this logical file: it names the deletion vector that is attached now."""
-        return RemoveFile(
-            path=self.path,
-            deletion_timestamp=deletion_timestamp,
-            data_change=data_change,
-            extended_file_metadata=True,
-            partition_values=self.partition_values,
-            size=self.size,
-            stats=self.stats,
-            tags=self.tags,
-            deletion_vector=self.deletion_vector,
-            base_row_id=self.base_row_id,
-            default_row_commit_version=self.default_row_commit_version,
-        )
-
-    @classmethod
-    def from_json(cls, obj: Any, *, source: str = "") -> AddFile:
-        fields = JsonFields(obj, subject="add", source=source)
-        return cls(
-            path=_path(fields),
-            partition_values=fields.nullable_string_map("partitionValues"),
-            size=fields.integer("size", minimum=0),
-            modification_time=fields.optional_integer("modificationTime") or 0,
-            # A file that does not say so may hold new rows: conflict checks must not overlook it.
-            data_change=fields.boolean("dataChange", default=True),
-            stats=fields.optional_string("stats"),
-            tags=fields.optional_string_map("tags"),
-            deletion_vector=_deletion_vector(fields),
-            base_row_id=fields.optional_integer("baseRowId"),
-            default_row_commit_version=fields.optional_integer("defaultRowCommitVersion"),
-            clustering_provider=fields.optional_string("clusteringProvider"),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return _without_none(
-            path=self.path,
-            partitionValues=dict(self.partition_values),
-            size=self.size,
-            modificationTime=self.modification_time,
-            dataChange=self.data_change,
-            stats=self.stats,
-            tags=_as_dict(self.tags),
-            deletionVector=_vector_json(self.deletion_vector),
-            baseRowId=self.base_row_id,
-            defaultRowCommitVersion=self.default_row_commit_version,
-            clusteringProvider=self.clustering_provider,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
-    """A logical file, (path, deletion vector), left the table; kept as a tombstone until it expires."""
-
-    path: str
-    deletion_timestamp: int | None
-    data_change: bool
-    extended_file_metadata: bool | None = None
-    partition_values: Mapping[str, str | None] | None = None
-    size: int | None = None
-    stats: str | None = None
-    tags: Mapping[str, str] | None = None
-    deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
-
-    @property
-    def dv_id(self) -> str | None:
-        return None if self.deletion_vector is None else self.deletion_vector.unique_id
-
-    @property
-    def key(self) -> tuple[str, str | None]:
-        return (self.path, self.dv_id)
-
-    @classmethod
-    def from_json(cls, obj: Any, *, source: str = "") -> RemoveFile:
-        fields = JsonFields(obj, subject="remove", source=source)
-        return cls(
-            path=_path(fields),
-            deletion_timestamp=fields.optional_integer("deletionTimestamp"),
-            data_change=fields.boolean("dataChange", default=True),
-            extended_file_metadata=fields.optional_boolean("extendedFileMetadata"),
-            partition_values=fields.optional_nullable_string_map("partitionValues"),
-            size=fields.optional_integer("size", minimum=0),
-            stats=fields.optional_string("stats"),
-            tags=fields.optional_string_map("tags"),
-            deletion_vector=_deletion_vector(fields),
-            base_row_id=fields.optional_integer("baseRowId"),
-            default_row_commit_version=fields.optional_integer("defaultRowCommitVersion"),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return _without_none(
-            path=self.path,
-            deletionTimestamp=self.deletion_timestamp,
-            dataChange=self.data_change,
-            extendedFileMetadata=self.extended_file_metadata,
-            partitionValues=_as_dict(self.partition_values),
-            size=self.size,
-            tags=_as_dict(self.tags),
-            deletionVector=_vector_json(self.deletion_vector),
-            baseRowId=self.base_row_id,
-            defaultRowCommitVersion=self.default_row_commit_version,
-            stats=self.stats,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AddCDCFile:
-    """A change-data file of this commit. It never belongs to the table's state, so `dataChange` is always false."""
-
-    path: str
-    partition_values: Mapping[str, str | None]
-    size: int
-    tags: Mapping[str, str] | None = None
-
-    @classmethod
-    def from_json(cls, obj: Any, *, source: str = "") -> AddCDCFile:
-        fields = JsonFields(obj, subject="cdc", source=source)
-        return cls(
-            path=_path(fields),
-            partition_values=fields.nullable_string_map("partitionValues"),
-            size=fields.integer("size", minimum=0),
-            tags=fields.optional_string_map("tags"),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return _without_none(
-            path=self.path,
-            partitionValues=dict(self.partition_values),
-            size=self.size,
-            dataChange=False,
-            tags=_as_dict(self.tags),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +72,7 @@ class Metadata:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return _without_none(
+        return without_none(
             id=self.id,
             name=self.name,
             description=self.description,
@@ -272,7 +106,7 @@ class Protocol:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return _without_none(
+        return without_none(
             minReaderVersion=self.min_reader_version,
             minWriterVersion=self.min_writer_version,
             readerFeatures=None if self.reader_features is None else sorted(self.reader_features),
@@ -294,7 +128,7 @@ class SetTransaction:
         return cls(fields.string("appId"), fields.integer("version"), fields.optional_integer("lastUpdated"))
 
     def to_json(self) -> dict[str, Any]:
-        return _without_none(appId=self.app_id, version=self.version, lastUpdated=self.last_updated)
+        return without_none(appId=self.app_id, version=self.version, lastUpdated=self.last_updated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +216,7 @@ class CommitInfo:
         return cls(obj)
 
     def to_json(self) -> dict[str, Any]:
-        return _without_none(**self.fields)
+        return without_none(**self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,35 +232,7 @@ class CheckpointMetadata:
         return cls(fields.integer("version", minimum=0), fields.optional_string_map("tags"))
 
     def to_json(self) -> dict[str, Any]:
-        return _without_none(version=self.version, tags=_as_dict(self.tags))
-
-
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    """A file of a V2 checkpoint that holds its add and remove actions."""
-
-    path: str
-    size_in_bytes: int
-    modification_time: int
-    tags: Mapping[str, str] | None = None
-
-    @classmethod
-    def from_json(cls, obj: Any, *, source: str = "") -> Sidecar:
-        fields = JsonFields(obj, subject="sidecar", source=source)
-        return cls(
-            path=_path(fields),
-            size_in_bytes=fields.integer("sizeInBytes", minimum=0),
-            modification_time=fields.optional_integer("modificationTime") or 0,
-            tags=fields.optional_string_map("tags"),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return _without_none(
-            path=self.path,
-            sizeInBytes=self.size_in_bytes,
-            modificationTime=self.modification_time,
-            tags=_as_dict(self.tags),
-        )
+        return without_none(version=self.version, tags=as_dict(self.tags))
 
 
 Action: TypeAlias = (
@@ -500,37 +306,6 @@ def serialize_actions(actions: Iterable[Action]) -> bytes:
         except orjson.JSONEncodeError as error:
             raise RequestError(f"the '{key}' action cannot be written as JSON: {error}") from error
     return b"".join(lines)
-
-
-def _path(fields: JsonFields) -> str:
-    path = fields.string("path")
-    if not path:
-        raise fields.error("path", "is empty")
-    return path
-
-
-def _deletion_vector(fields: JsonFields) -> DeletionVectorDescriptor | None:
-    obj = fields.optional_object("deletionVector")
-    if obj is None:
-        return None
-    try:
-        return DeletionVectorDescriptor.from_json(obj)
-    except CorruptDeletionVectorError as error:
-        problem = str(error).removeprefix(f"[{error.error_class}] ")
-        message = f"{fields.named('deletionVector')} is not usable: {problem}"
-        raise CorruptDeletionVectorError(message, error_class=error.error_class) from error
-
-
-def _vector_json(descriptor: DeletionVectorDescriptor | None) -> dict[str, Any] | None:
-    return None if descriptor is None else descriptor.to_json()
-
-
-def _as_dict(entries: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if entries is None else dict(entries)
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _informative(value: Any, expected: type[_T]) -> _T | None:

@@ -17,7 +17,7 @@ import orjson
 
 from ebbtide.errors import CorruptTableError
 
-__all__ = ["INT32_MAX", "INT64_MAX", "JsonFields", "load_json_object"]
+__all__ = ["INT32_MAX", "INT64_MAX", "JsonFields", "as_dict", "load_json_object", "without_none"]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -180,3 +180,15 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)[:_SHOWN_CHARACTERS]
     return f"of type {type(value).__name__}"
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def as_dict(entries: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if entries is None else dict(entries)
+
+
+def without_none(**fields: Any) -> dict[str, Any]:
+    """An object as it is written: what is absent is left out, never null."""
+    return {name: value for name, value in fields.items() if value is not None}
