@@ -2,6 +2,7 @@
 
 from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_rows, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_files
+from ebbtide.scan.flagged_rows import scan_flagged
 from ebbtide.scan.kept_rows import AllRows, KeptRows, OnlyRows, WithoutRows, without_rows
 from ebbtide.scan.row_ids import RowIdColumns
 
@@ -15,6 +16,7 @@ __all__ = [
     "WithoutRows",
     "resolve_files",
     "scan_files",
+    "scan_flagged",
     "scan_rows",
     "scan_with_positions",
     "without_rows",

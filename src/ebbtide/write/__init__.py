@@ -1,5 +1,6 @@
 """How do rows become files? A DataFrame to data files, change data files and their statistics, ready for a commit."""
 
+from ebbtide.write.abandoned import discard
 from ebbtide.write.assignment import stored
 from ebbtide.write.files import write_files
 from ebbtide.write.row_counts import footer_statistics
@@ -10,6 +11,7 @@ __all__ = [
     "WriteTarget",
     "WrittenFiles",
     "completed",
+    "discard",
     "enforced",
     "footer_statistics",
     "generated_columns",

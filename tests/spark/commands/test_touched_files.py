@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from tests.support.table_builder import TableBuilder
@@ -109,10 +107,11 @@ def test_touched_files_name_vector_and_newly_deleted_rows(spark, snapshot, files
 
 def test_update_finds_touched_files_the_same_way(spark, snapshot, files):
     given = []
+    vectors = {item.path for item in snapshot.store.list("") if item.path.endswith(".bin")}
 
     def write_rows(marked, rewritten):
-        """No vector is there yet when the rows are written."""
-        assert not list(Path(snapshot.store.spark_path.removeprefix("file:")).rglob("deletion_vector_*.bin"))
+        """No new vector is there yet when the rows are written."""
+        assert {item.path for item in snapshot.store.list("") if item.path.endswith(".bin")} == vectors
         given.append((marked, rewritten))
 
     touched = touched_by(spark, snapshot, files, "id = 6", "UPDATE", write_rows=write_rows)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ebbtide.commands.delete.results import DeleteMetrics, skipping_metrics
+from ebbtide.commands.delete.standing import MarkedRows, Standing
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.counters import elapsed_ms, now_ms, partition_count
 from ebbtide.commands.row_level.plan import Matched, RowPlan, is_same_way, plan_search, predicate_parameter
@@ -35,15 +36,13 @@ from ebbtide.commands.row_level.touched_files import (
     process_unmodified_data,
 )
 from ebbtide.commands.row_level.work import FileWork
-from ebbtide.deletion_vectors import RowIndexSet, load
+from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
-from ebbtide.log import Snapshot, add_files
+from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, AddFile
-from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.statistics import num_records
 from ebbtide.scan import ScanFile, resolve_files, without_rows
 from ebbtide.transaction import Lost
-from ebbtide.transaction.file_changes import FileChanges, among, live_files_at
 
 __all__ = ["RowDeletion"]
 
@@ -56,24 +55,6 @@ class _Rewrite:
     work: FileWork
     # Whether the rows took their ids along: those of a table that tracked rows when they were written.
     keeps_row_ids: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What winners left of the files that we read. Paths are canonical: two writers may spell one path differently."""
-
-    changes: FileChanges
-    # Of files that are not as we read them.
-    changed: frozenset[str]
-    # Those of them in which no row came back: as they are now.
-    known: Mapping[str, AddFile]
-    # Candidates with rows that we have not looked at.
-    unknown: pa.Table
-
-    def now(self, add: AddFile) -> AddFile | None:
-        """The file as it is now, if all its rows were seen by us: the very same object when nobody changed it."""
-        path = self.changes.canonical(add.path)
-        return self.known.get(path) if path in self.changed else add
 
 
 @dataclass(slots=True)
@@ -197,13 +178,13 @@ class RowDeletion:
         newest = lost.newest
         plan = plan_search(self.spark, newest, self.plan.matcher, self.options.deletion_vectors)
         if is_same_way(self.plan, plan):
-            moved = self._moved(newest, plan, self._standing(lost, plan.files))
+            moved = self._moved(newest, plan, Standing.of(lost, plan.files, MarkedRows(newest, self.options)))
         else:
             moved = RowDeletion.perform(self.spark, self.search, self.options, newest, plan)
         self.discard(keeping=moved)
         return moved
 
-    def _moved(self, newest: Snapshot, plan: RowPlan, standing: _Standing) -> RowDeletion:
+    def _moved(self, newest: Snapshot, plan: RowPlan, standing: Standing) -> RowDeletion:
         moved = replace(self, snapshot=newest, plan=plan, marked=[], rewrites=[])
         try:
             moved.take_over_marks(self.marked, standing)
@@ -215,29 +196,7 @@ class RowDeletion:
             raise
         return moved
 
-    def _standing(self, lost: Lost, candidates: pa.Table) -> _Standing:
-        changes = lost.changes()
-        restated = {changes.canonical(add.path): add for add in add_files(changes.restated)}
-        # A file that a fresh start would not look at holds nothing of ours any more.
-        regarded = among(changes.vector_changed, candidates)
-        now = {changes.canonical(add.path): add for add in add_files(regarded)}
-        before = live_files_at(lost.read, set(now))
-        grown = {
-            path: now[path]
-            for path, old in zip(before.paths, add_files(before.files), strict=True)
-            if self._rows_of(old).issubset(self._rows_of(now[path]))
-        }
-        has_shrunk = [changes.canonical(path) not in grown for path in regarded["path"].to_pylist()]
-        return _Standing(
-            changes,
-            changed=changes.changed_paths,
-            known={**restated, **grown},
-            unknown=pa.concat_tables(
-                [among(changes.added, candidates), regarded.filter(pa.array(has_shrunk, pa.bool_()))]
-            ),
-        )
-
-    def take_over_marks(self, touched: Sequence[TouchedFileWithDV], standing: _Standing) -> None:
+    def take_over_marks(self, touched: Sequence[TouchedFileWithDV], standing: Standing) -> None:
         """Keep what was marked before the race was lost, as far as it still holds."""
         united: list[tuple[ScanFile, RowIndexSet]] = []
         for file in touched:
@@ -247,10 +206,10 @@ class RowDeletion:
             if now.dv_id == file.file_log_entry.dv_id and num_records(now.stats) is not None:
                 self.marked.append(replace(file, file_log_entry=now))
             else:
-                united += self._rows_still_ours(file, now)
+                united += _rows_still_ours(file, now, standing.marked)
         self.marked += mark_rows(self.snapshot, united, options=self.options)
 
-    def take_over_rewrites(self, rewrites: Sequence[_Rewrite], standing: _Standing) -> Matched:
+    def take_over_rewrites(self, rewrites: Sequence[_Rewrite], standing: Standing) -> Matched:
         """Keep the rewrites whose files stand as they were; the answer is what must be rewritten again."""
         again: list[tuple[ScanFile, RowIndexSet]] = []
         for rewrite in rewrites:
@@ -261,35 +220,23 @@ class RowDeletion:
                 now = standing.now(file.add)
                 if now is None:
                     continue
-                marks = file.marks if now.dv_id == file.add.dv_id else self._rows_of(now) or None
+                marks = file.marks if now.dv_id == file.add.dv_id else standing.marked.of(now) or None
                 left = rows if marks is None else rows - marks
                 if left:
                     again.append((replace(file, add=now, keeps=without_rows(marks)), left))
         return again
 
-    def _rows_still_ours(self, file: TouchedFileWithDV, now: AddFile) -> list[tuple[ScanFile, RowIndexSet]]:
-        """The rows that we mark and the winner does not, in the file as the winner left it."""
-        old, winners = self._rows_of(file.file_log_entry), self._rows_of(now)
-        if file.new_deletion_vector is not None:
-            ours = self._load(file.new_deletion_vector, file.file_log_entry) - old
-        else:
-            physical = num_records(file.file_log_entry.stats)
-            if physical is None:
-                raise InternalError(f"'{file.input_file_path}' was deleted whole without a known row count.")
-            ours = RowIndexSet.from_range(0, physical) - old
-        left = ours - winners
-        scanned = ScanFile(now, file.input_file_path, None, without_rows(winners))
-        return [(scanned, left)] if left else []
 
-    def _rows_of(self, add: AddFile) -> RowIndexSet:
-        return RowIndexSet() if add.deletion_vector is None else self._load(add.deletion_vector, add)
-
-    def _load(self, descriptor: DeletionVectorDescriptor, add: AddFile) -> RowIndexSet:
-        return load(
-            self.snapshot.store,
-            self.snapshot.store.url,
-            descriptor,
-            num_records=num_records(add.stats),
-            config=self.options.config,
-            storage_options=self.options.storage_options,
-        )
+def _rows_still_ours(file: TouchedFileWithDV, now: AddFile, marked: MarkedRows) -> list[tuple[ScanFile, RowIndexSet]]:
+    """The rows that we mark and the winner does not, in the file as the winner left it."""
+    old, winners = marked.of(file.file_log_entry), marked.of(now)
+    if file.new_deletion_vector is not None:
+        ours = marked.of(replace(file.file_log_entry, deletion_vector=file.new_deletion_vector)) - old
+    else:
+        physical = num_records(file.file_log_entry.stats)
+        if physical is None:
+            raise InternalError(f"'{file.input_file_path}' was deleted whole without a known row count.")
+        ours = RowIndexSet.from_range(0, physical) - old
+    left = ours - winners
+    scanned = ScanFile(now, file.input_file_path, None, without_rows(winners))
+    return [(scanned, left)] if left else []

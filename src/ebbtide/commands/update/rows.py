@@ -44,11 +44,9 @@ from ebbtide.commands.update.results import UpdateMetrics
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action
-from ebbtide.scan import RowIdColumns, resolve_files, scan_files
-from ebbtide.scan.flagged_rows import scan_flagged
+from ebbtide.scan import RowIdColumns, resolve_files, scan_files, scan_flagged
 from ebbtide.transaction import Lost
-from ebbtide.write import WriteTarget, WrittenFiles, enforced, generated_columns, write_files
-from ebbtide.write.abandoned import discard
+from ebbtide.write import WriteTarget, WrittenFiles, discard, enforced, generated_columns, write_files
 
 __all__ = ["RowUpdate"]
 
