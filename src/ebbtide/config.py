@@ -11,15 +11,21 @@ from dataclasses import dataclass
 __all__ = ["DEFAULT_CONFIG", "EngineConfig"]
 
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     # A single action is at most this long; a longer log line is refused before it is parsed.
-    max_log_line_bytes: int = 64 * MIB
+    max_log_line_bytes: int = 32 * MIB
     # One commit file (or JSON checkpoint) is at most this long.
     max_commit_bytes: int = 2048 * MIB
-    # One deletion vector's payload; the format itself stops at 2 GiB.
+    # The memory that one checkpoint, sidecars included, may take. A table of ten million files needs about 10 GiB.
+    max_checkpoint_bytes: int = 32 * GIB
+    # How many times larger than its files a checkpoint may become in memory. Real ones stay below a few hundred; a file
+    # that was made to exhaust memory has millions. What stays below 256 MiB is read whatever its ratio.
+    max_checkpoint_expansion: int = 1000
+    # One deletion vector's payload, and the memory its rows may take as bits; the format itself stops at 2 GiB.
     max_deletion_vector_bytes: int = 1024 * MIB
     # Absolute paths (data files or vectors) that leave the table's own store are refused unless this is on.
     allow_foreign_paths: bool = False

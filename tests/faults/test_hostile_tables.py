@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.support.deletion_vector_files import MAGIC, z85
 from tests.support.table_builder import TableBuilder
@@ -105,6 +106,62 @@ def huge_hint(builder):
     (builder.log / "_last_checkpoint").write_text(json.dumps({"version": 10**18, "size": 10**18, "parts": 10**9}))
 
 
+def write_bomb(path, stats, *, groups=1, **options):
+    """A checkpoint or sidecar with `groups` times these statistics, each of a file of its own."""
+    struct = pa.struct(
+        {
+            "path": pa.string(),
+            "partitionValues": pa.map_(pa.string(), pa.string()),
+            "size": pa.int64(),
+            "stats": stats.type,
+        }
+    )
+    with pq.ParquetWriter(path, pa.schema({"add": struct}), **options) as writer:
+        for group in range(groups):
+            count = len(stats)
+            children = [
+                pa.array([f"{group}-{number}.parquet" for number in range(count)]),
+                pa.array([[]] * count, struct.field("partitionValues").type),
+                pa.array([1] * count, pa.int64()),
+                stats,
+            ]  # fmt: skip
+            adds = pa.StructArray.from_arrays(children, fields=list(struct))
+            writer.write_table(pa.table({"add": adds}))
+    assert path.stat().st_size < 1_000_000
+
+
+def plant_checkpoint(builder, write):
+    """Makes `write(path)` the only way to version 0: its commit is gone."""
+    builder.checkpoint(kind="v2-json", sidecars=1)
+    [sidecar] = (builder.log / "_sidecars").iterdir()
+    write(sidecar)
+    [checkpoint] = builder.log.glob("*.checkpoint.*.json")
+    lines = [json.loads(line) for line in checkpoint.read_text().splitlines()]
+    for line in lines:
+        if "sidecar" in line:
+            line["sidecar"]["sizeInBytes"] = sidecar.stat().st_size
+    checkpoint.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (builder.log / f"{0:020d}.json").unlink()
+
+
+def compressed_sidecar(builder):
+    plant_checkpoint(
+        builder,
+        lambda path: write_bomb(
+            path, pa.array(["x" * 50_000_000]), groups=32, compression="zstd", use_dictionary=False
+        ),
+    )
+
+
+def repeated_sidecar_values(builder):
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * 1_000_000]))
+    plant_checkpoint(builder, lambda path: write_bomb(path, values, compression="zstd"))
+
+
+def many_small_values_in_one_line(builder):
+    write_commit(builder, '{"commitInfo": {"a": [', *["[]," * 1_000_000] * 20, "[]]}}\n")
+
+
 @pytest.mark.parametrize(
     ("attack", "errors"),
     [
@@ -116,6 +173,9 @@ def huge_hint(builder):
         (absurd_cardinality, {"CorruptDeletionVectorError"}),
         (deep_schema, {"CorruptTableError"}),
         (huge_hint, {"nothing"}),
+        (compressed_sidecar, {"CorruptTableError"}),
+        (repeated_sidecar_values, {"CorruptTableError"}),
+        (many_small_values_in_one_line, {"CorruptTableError"}),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

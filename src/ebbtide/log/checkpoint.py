@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,16 +21,10 @@ from ebbtide.errors import CorruptTableError
 from ebbtide.log.commit_scan import CommitScan
 from ebbtide.log.foreign_columns import ADD_CHILDREN, REMOVE_CHILDREN, live_file_batch, tombstone_batch
 from ebbtide.log.listing import CheckpointFiles
+from ebbtide.log.memory_budget import MemoryBudget
 from ebbtide.log.parquet_source import ParquetSource, translated
-from ebbtide.protocol.actions import (
-    Action,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-    Sidecar,
-    parse_action,
-)
+from ebbtide.log.small_actions import SmallActions
+from ebbtide.protocol.actions import Sidecar
 from ebbtide.protocol.paths import resolve_sidecar_path
 from ebbtide.storage.prefetch import prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
@@ -45,6 +40,8 @@ _IDENTIFYING_CHILD = {
     "checkpointMetadata": "version",
     "sidecar": "path",
 }
+# Python objects are many times larger than columns, so they are made a few at a time.
+_ROWS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +49,17 @@ class Checkpoint:
     """The small actions of a checkpoint, and the way to its file actions."""
 
     version: int
-    protocol: Protocol | None
-    metadata: Metadata | None
-    transactions: dict[str, SetTransaction]
-    domain_metadata: dict[str, DomainMetadata]
+    _scan: CommitScan
     _sources: tuple[ParquetSource, ...]
     _sidecars: tuple[ObjectMeta, ...]
-    _json: CommitScan | None
+    _is_json: bool
     _store: ObjectStore
+    _budget: MemoryBudget
+
+    @property
+    def small(self) -> SmallActions:
+        """Everything but file actions."""
+        return self._scan.small
 
     @property
     def sidecar_paths(self) -> tuple[str, ...]:
@@ -68,14 +68,14 @@ class Checkpoint:
 
     def live_files(self) -> list[pa.RecordBatch]:
         """Rows of `LIVE_FILES_SCHEMA`."""
-        batches = [] if self._json is None else list(self._json.file_actions()[0].batches)
+        batches = list(self._scan.file_actions()[0].batches) if self._is_json else []
         for source in self._file_sources():
             batches += _live_files(source)
         return batches
 
     def tombstones(self) -> list[pa.RecordBatch]:
         """Rows of `TOMBSTONES_SCHEMA`."""
-        batches = [] if self._json is None else list(self._json.file_actions()[1].batches)
+        batches = list(self._scan.file_actions()[1].batches) if self._is_json else []
         for source in self._file_sources():
             with translated(source.name):
                 for rows in source.rows("remove", REMOVE_CHILDREN):
@@ -84,34 +84,33 @@ class Checkpoint:
 
     def _file_sources(self) -> Iterator[ParquetSource]:
         yield from self._sources
-        yield from prefetched(partial(ParquetSource, self._store), self._sidecars)
+        yield from prefetched(partial(ParquetSource, self._store, budget=self._budget), self._sidecars)
 
 
 def open_checkpoint(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) -> Checkpoint:
     """Read everything but the file actions."""
     scan = CommitScan(config)
+    budget = MemoryBudget(config)
     sources: tuple[ParquetSource, ...] = ()
     if files.is_json:
         name = files.files[0].path
         scan.read(store.read(name, max_bytes=config.max_commit_bytes), version=files.version, source=name)
     else:
-        sources = tuple(prefetched(partial(ParquetSource, store), files.files))
-        scan.take(chain.from_iterable(map(_small_actions, sources)), files.files[0].path)
-    header = scan.checkpoint_metadata
+        sources = tuple(prefetched(partial(ParquetSource, store, budget=budget), files.files))
+        scan.small.take(chain.from_iterable(map(_small_actions, sources)), files.files[0].path)
+    header = scan.small.checkpoint_metadata
     if header is not None and header.version != files.version:
         raise CorruptTableError(
             f"{files.files[0].path} says that it is the checkpoint of version {header.version}, not {files.version}"
         )
     return Checkpoint(
         version=files.version,
-        protocol=scan.protocol,
-        metadata=scan.metadata,
-        transactions=scan.transactions,
-        domain_metadata=scan.domain_metadata,
+        _scan=scan,
         _sources=sources,
-        _sidecars=tuple(_sidecar_meta(store, sidecar) for sidecar in scan.sidecars),
-        _json=scan if files.is_json else None,
+        _sidecars=tuple(_sidecar_meta(store, sidecar) for sidecar in scan.small.sidecars.values()),
+        _is_json=files.is_json,
         _store=store,
+        _budget=budget,
     )
 
 
@@ -121,13 +120,15 @@ def _sidecar_meta(store: ObjectStore, sidecar: Sidecar) -> ObjectMeta:
     return ObjectMeta(path, sidecar.size_in_bytes, sidecar.modification_time)
 
 
-def _small_actions(source: ParquetSource) -> Iterator[Action | None]:
+def _small_actions(source: ParquetSource) -> Iterator[tuple[str, Any]]:
     for action, child in _IDENTIFYING_CHILD.items():
         for rows in source.rows(action):
             with translated(source.name):
-                values = _identified(rows, child, source.name).to_pylist()
-            for value in values:
-                yield parse_action({action: value}, source=source.name)
+                found = _identified(rows, child, source.name)
+            for start in range(0, len(found), _ROWS_AT_A_TIME):
+                with translated(source.name):
+                    values = found.slice(start, _ROWS_AT_A_TIME).to_pylist()
+                yield from ((action, value) for value in values)
 
 
 def _identified(rows: pa.StructArray, child: str, source: str) -> pa.StructArray:

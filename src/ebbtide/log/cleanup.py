@@ -147,9 +147,12 @@ def _is_whole(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) 
         checkpoint = open_checkpoint(store, files, config)
         LiveFiles.of_checkpoint(checkpoint.live_files(), store.url)
         checkpoint.tombstones()
+        small = checkpoint.small
+        # Commits may have replaced what is malformed here, but older versions would be left without it.
+        small.ensure_well_formed()
+        return small.protocol is not None and small.metadata is not None
     except (CorruptTableError, ObjectNotFoundError):
         return False
-    return checkpoint.protocol is not None and checkpoint.metadata is not None
 
 
 def _delete(store: ObjectStore, expired: list[tuple[LogName, str]]) -> None:

@@ -1,18 +1,18 @@
 """What do the JSON files of a log say, read in order?
 
 `CommitScan` takes the bytes of commits, compacted log files or JSON checkpoints, oldest first, and keeps what replay
-needs: the newest protocol and metadata, transaction identifiers and domains, and the file actions as Arrow batches. It
-decides nothing about which files are live (`replay` does).
+needs: the `SmallActions`, and the file actions as Arrow batches. Which files are live is decided by `replay`.
 
-A table that this engine cannot read may hold actions that do not look like ours, so a strange file action is only
-remembered; `file_actions` raises it, and callers pass the feature gate first. Broken JSON is refused at once.
+A malformed file action is only remembered. `file_actions` raises its error, unless a later action is about the same
+file; callers pass the feature gate first, because a table that this engine cannot read may hold actions that look
+different. Broken JSON is refused at once: nobody can tell what it says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -20,29 +20,16 @@ import pyarrow as pa
 from ebbtide.config import EngineConfig
 from ebbtide.errors import CorruptTableError
 from ebbtide.log.action_columns import add_batch, remove_batch
-from ebbtide.protocol.actions import (
-    Action,
-    CheckpointMetadata,
-    CommitInfo,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-    Sidecar,
-    parse_action,
-)
+from ebbtide.log.malformed_actions import MalformedFileActions
+from ebbtide.log.small_actions import SMALL_ACTIONS, SmallActions
+from ebbtide.protocol.actions import AddFile, RemoveFile, parse_action
 from ebbtide.protocol.json_fields import load_json_object
 
 __all__ = ["CommitScan", "FileActions"]
 
 # Parsed JSON is large; it becomes Arrow whenever this many actions have gathered.
 _ACTIONS_PER_BATCH = 16384
-_OTHER_ACTIONS = frozenset(
-    {"protocol", "metaData", "txn", "domainMetadata", "commitInfo", "checkpointMetadata", "sidecar"}
-)
-_STATELESS_ACTIONS = frozenset({"cdc"})
-_KNOWN_ACTIONS = _OTHER_ACTIONS | _STATELESS_ACTIONS | {"add", "remove"}
-_T = TypeVar("_T", Protocol, Metadata, DomainMetadata)
+_KNOWN_ACTIONS = SMALL_ACTIONS | {"add", "remove", "cdc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,56 +52,61 @@ class _Pending:
     """File actions of one kind that are still Python objects, and those that are Arrow already."""
 
     to_batch: Callable[..., pa.RecordBatch]
+    parse: Callable[..., AddFile | RemoveFile]
     objects: list[Any] = field(default_factory=list)
-    # How many of the objects came from which log file, for error messages.
-    origins: list[tuple[int, str]] = field(default_factory=list)
+    # How many of the objects came from which log file, and its version.
+    origins: list[tuple[int, int, str]] = field(default_factory=list)
     batches: list[pa.RecordBatch] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    failure: CorruptTableError | None = None
+    malformed: MalformedFileActions = field(default_factory=MalformedFileActions)
 
     def extend(self, objects: list[Any], version: int, source: str) -> None:
-        if objects and self.failure is None:
+        if objects:
             self.objects += objects
-            self.origins.append((len(objects), source))
-            self.versions += [version] * len(objects)
+            self.origins.append((len(objects), version, source))
             if len(self.objects) >= _ACTIONS_PER_BATCH:
                 self.flush()
 
     def flush(self) -> None:
         if self.objects:
             try:
-                self.batches.append(self.to_batch(self.objects, source="the log"))
-            except CorruptTableError as error:
-                self.failure = self._located() or error
+                batch = self.to_batch(self.objects, source="the log")
+                versions = [version for count, version, _ in self.origins for _ in range(count)]
+            except CorruptTableError:
+                objects, versions = self._well_formed()
+                batch = self.to_batch(objects, source="the log")
+            self.batches.append(batch)
+            self.versions += versions
             self.objects = []
             self.origins = []
 
-    def _located(self) -> CorruptTableError | None:
-        """The failure again, from the first log file that has it alone, so that the message names that file."""
+    def _well_formed(self) -> tuple[list[Any], list[int]]:
+        """The pending objects that follow the protocol, and their versions; the others are put aside."""
+        objects: list[Any] = []
+        versions: list[int] = []
         start = 0
-        for count, source in self.origins:
-            try:
-                self.to_batch(self.objects[start : start + count], source=source)
-            except CorruptTableError as error:
-                return error
+        for count, version, source in self.origins:
+            for body in self.objects[start : start + count]:
+                try:
+                    self.parse(body, source=source)
+                except CorruptTableError as error:
+                    self.malformed.add(body, version, error)
+                else:
+                    objects.append(body)
+                    versions.append(version)
             start += count
-        return None
+        return objects, versions
+
+    def actions(self) -> FileActions:
+        return FileActions(tuple(self.batches), tuple(self.versions))
 
 
 class CommitScan:
     def __init__(self, config: EngineConfig) -> None:
         self._max_line_bytes = config.max_log_line_bytes
-        self._adds = _Pending(add_batch)
-        self._removes = _Pending(remove_batch)
-        self.protocol: Protocol | None = None
-        self.metadata: Metadata | None = None
-        self.transactions: dict[str, SetTransaction] = {}
-        # Removed domains stay in, so that they hide what an older checkpoint says.
-        self.domain_metadata: dict[str, DomainMetadata] = {}
-        self.sidecars: list[Sidecar] = []
-        self.checkpoint_metadata: CheckpointMetadata | None = None
-        # Of the log file read last.
-        self.commit_info: CommitInfo | None = None
+        self._adds = _Pending(add_batch, AddFile.from_json)
+        self._removes = _Pending(remove_batch, RemoveFile.from_json)
+        self.small = SmallActions()
 
     def read(self, data: bytes, *, version: int, source: str) -> None:
         """Take in one log file. `source` names it in errors."""
@@ -126,51 +118,26 @@ class CommitScan:
                 adds.append(value)
             elif key == "remove":
                 removes.append(value)
-            elif key in _OTHER_ACTIONS:
+            elif key in SMALL_ACTIONS:
                 others.append((key, value))
+            if len(adds) >= _ACTIONS_PER_BATCH:
+                self._adds.extend(adds, version, source)
+                adds = []
+            if len(removes) >= _ACTIONS_PER_BATCH:
+                self._removes.extend(removes, version, source)
+                removes = []
         self._adds.extend(adds, version, source)
         self._removes.extend(removes, version, source)
-        self.commit_info = None
-        self.take([parse_action({key: value}, source=source) for key, value in others], source)
-
-    def take(self, actions: Iterable[Action | None], source: str) -> None:
-        """Take in the small actions of one log file or checkpoint: everything but file actions."""
-        protocol: Protocol | None = None
-        metadata: Metadata | None = None
-        transactions: dict[str, SetTransaction] = {}
-        domains: dict[str, DomainMetadata] = {}
-        for action in actions:
-            if isinstance(action, Protocol):
-                protocol = _agreed(protocol, action, "protocol", source)
-            elif isinstance(action, Metadata):
-                metadata = _agreed(metadata, action, "metaData", source)
-            elif isinstance(action, SetTransaction):
-                known = transactions.get(action.app_id)
-                if known is None or action.version > known.version:
-                    transactions[action.app_id] = action
-            elif isinstance(action, DomainMetadata):
-                domains[action.domain] = _agreed(domains.get(action.domain), action, "domainMetadata", source)
-            elif isinstance(action, CommitInfo):
-                self.commit_info = action
-            elif isinstance(action, Sidecar):
-                self.sidecars.append(action)
-            elif isinstance(action, CheckpointMetadata):
-                self.checkpoint_metadata = action
-        self.protocol = protocol or self.protocol
-        self.metadata = metadata or self.metadata
-        self.transactions.update(transactions)
-        self.domain_metadata.update(domains)
+        self.small.take(others, source)
 
     def file_actions(self) -> tuple[FileActions, FileActions]:
-        """The adds and the removes so far. CorruptTableError when one of them is malformed."""
-        for pending in (self._adds, self._removes):
-            pending.flush()
-            if pending.failure is not None:
-                raise pending.failure
-        return (
-            FileActions(tuple(self._adds.batches), tuple(self._adds.versions)),
-            FileActions(tuple(self._removes.batches), tuple(self._removes.versions)),
-        )
+        """The adds and the removes so far. CorruptTableError when one is malformed and no later one replaces it."""
+        self._adds.flush()
+        self._removes.flush()
+        adds, removes = self._adds.actions(), self._removes.actions()
+        for malformed in (self._adds.malformed, self._removes.malformed):
+            malformed.ensure_replaced([(adds.batches, adds.versions), (removes.batches, removes.versions)])
+        return adds, removes
 
     def _entries(self, data: bytes, source: str) -> Iterator[tuple[str, Any]]:
         if len(data) > self._max_line_bytes:
@@ -213,13 +180,3 @@ def _only_action(entry: dict[str, Any], number: int, source: str) -> list[tuple[
         # parse_action owns the refusal and its words.
         parse_action(entry, source=f"line {number} of {source}")
     return known
-
-
-def _agreed(known: _T | None, action: _T, name: str, source: str) -> _T:
-    # The order inside one commit means nothing, so two different answers are no answer.
-    if known is not None and known != action:
-        raise CorruptTableError(
-            f"{source} holds two different '{name}' actions; a commit may state each only once",
-            error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
-        )
-    return action

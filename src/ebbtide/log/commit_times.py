@@ -69,11 +69,11 @@ def read_commit_info(store: ObjectStore, meta: ObjectMeta, config: EngineConfig)
     line, newline, _ = head.partition(b"\n")
     if newline and b'"commitInfo"' in line:
         scan.read(line, version=0, source=meta.path)
-    if scan.commit_info is None:
+    if scan.small.commit_info is None:
         data = store.read(meta.path, max_bytes=config.max_commit_bytes)
         lines = [line for line in data.split(b"\n") if b'"commitInfo"' in line]
         scan.read(b"\n".join(lines), version=0, source=meta.path)
-    return scan.commit_info
+    return scan.small.commit_info
 
 
 def snapshot_timestamp_ms(store: ObjectStore, head: TableHead, config: EngineConfig) -> int:

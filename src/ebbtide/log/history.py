@@ -15,7 +15,7 @@ from ebbtide.log.table_state import read_head
 from ebbtide.protocol.actions import Action, CommitInfo, parse_commit
 from ebbtide.protocol.log_names import commit_name, log_path
 from ebbtide.storage.prefetch import ahead_in, prefetched
-from ebbtide.storage.store import ObjectStore
+from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["CommitRecord", "read_commit", "read_history"]
 
@@ -101,7 +101,7 @@ def read_history(
     versions = sorted(listing.commits, reverse=True)[:limit]
     by_file = file_times(listing.commits)
     own_times = _in_commit_times(store, config)
-    read = partial(read_commit_info, store, config=config)
+    read = partial(_readable_commit_info, store, config=config)
     infos = prefetched(read, [listing.commits[version] for version in versions], ahead=ahead_in(store))
     return [
         CommitRecord(version, _timestamp(version, info, own_times, by_file[version]), info)
@@ -116,13 +116,24 @@ def read_commit(store: ObjectStore, version: int, *, config: EngineConfig = DEFA
     return parse_commit(data, source=path, max_line_bytes=config.max_log_line_bytes)
 
 
+def _readable_commit_info(store: ObjectStore, meta: ObjectMeta, config: EngineConfig) -> CommitInfo | None:
+    """None also where the commit cannot be read: history is what one reads to find out what happened to a table."""
+    try:
+        info = read_commit_info(store, meta, config)
+        if info is not None:
+            # Refused where it has a strange type.
+            _ = info.in_commit_timestamp
+        return info
+    except CorruptTableError:
+        return None
+
+
 def _in_commit_times(store: ObjectStore, config: EngineConfig) -> InCommitTimes | None:
     try:
         head = read_head(store, version=None, config=config)
+        return in_commit_times(head.protocol, head.metadata)
     except CorruptTableError:
-        # History is what one reads to find out what happened to a broken table.
         return None
-    return in_commit_times(head.protocol, head.metadata)
 
 
 def _timestamp(version: int, info: CommitInfo | None, times: InCommitTimes | None, file_time: int) -> int:

@@ -16,12 +16,13 @@ import pyarrow as pa
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import CorruptTableError, ObjectNotFoundError, RequestError
 from ebbtide.log.checkpoint import open_checkpoint
-from ebbtide.log.commit_scan import CommitScan, FileActions
+from ebbtide.log.commit_scan import FileActions
 from ebbtide.log.commit_times import snapshot_timestamp_ms, version_at_timestamp
 from ebbtide.log.file_tables import add_files
 from ebbtide.log.listing import LogListing, list_log, look_ahead
 from ebbtide.log.replay import LiveFiles, surviving_tombstones
 from ebbtide.log.segment import Segment, cover
+from ebbtide.log.small_actions import SmallActions
 from ebbtide.log.table_state import TableHead, TableState, read_state, scan_log_files
 from ebbtide.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import ensure_readable
@@ -150,15 +151,15 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
     if not log_files:
         return hint
     segment, kept_removes = _rebased(hint, Segment(target, None, log_files, listing.commits[target]), listing)
-    head = _head_after(hint, scan, segment)
+    head = _head_after(hint, scan.small, segment)
     return replace(
         hint,
         store=store,
         version=target,
         protocol=head.protocol,
         metadata=head.metadata,
-        schema=parse_schema(head.metadata.schema_string) if scan.metadata else hint.schema,
-        properties=TableProperties.parse(head.metadata.configuration) if scan.metadata else hint.properties,
+        schema=parse_schema(head.metadata.schema_string) if scan.small.metadata else hint.schema,
+        properties=TableProperties.parse(head.metadata.configuration) if scan.small.metadata else hint.properties,
         transactions=head.transactions,
         domain_metadata=head.domain_metadata,
         timestamp_ms=snapshot_timestamp_ms(store, head, config),
@@ -169,19 +170,19 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
     )
 
 
-def _head_after(hint: Snapshot, scan: CommitScan, segment: Segment) -> TableHead:
-    """What the table says of itself once the commits of `scan` are added; UnsupportedFeatureError at the gate."""
-    protocol, metadata = scan.protocol or hint.protocol, scan.metadata or hint.metadata
-    if scan.protocol or scan.metadata:
+def _head_after(hint: Snapshot, small: SmallActions, segment: Segment) -> TableHead:
+    """What the table says of itself once newer commits are added; UnsupportedFeatureError at the gate."""
+    protocol, metadata = small.protocol or hint.protocol, small.metadata or hint.metadata
+    if small.protocol or small.metadata:
         ensure_readable(protocol, metadata)
-    domains = {**hint.domain_metadata, **scan.domain_metadata}
+    domains = {**hint.domain_metadata, **small.domain_metadata}
     return TableHead(
         segment=segment,
         protocol=protocol,
         metadata=metadata,
-        transactions={**hint.transactions, **scan.transactions} if scan.transactions else hint.transactions,
+        transactions={**hint.transactions, **small.transactions} if small.transactions else hint.transactions,
         domain_metadata={name: domain for name, domain in domains.items() if not domain.removed},
-        commit_info=scan.commit_info,
+        commit_info=small.commit_info,
     )
 
 

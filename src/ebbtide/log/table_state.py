@@ -20,6 +20,7 @@ from ebbtide.log.commit_scan import CommitScan, FileActions
 from ebbtide.log.listing import LogListing, list_log
 from ebbtide.log.replay import LiveFiles
 from ebbtide.log.segment import LogFile, Segment, find_log, segments
+from ebbtide.log.small_actions import SmallActions
 from ebbtide.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.storage.prefetch import ahead_in, prefetched
@@ -117,10 +118,12 @@ def _open(
     try:
         scan = scan_log_files(store, segment.log_files, config)
         checkpoint = None if segment.checkpoint is None else open_checkpoint(store, segment.checkpoint, config)
+        small = scan.small if checkpoint is None else scan.small.after(checkpoint.small)
+        small.ensure_well_formed()
     except _Unusable as error:
         failures.append(error)
         return None
-    return _Opened(_head(segment, scan, checkpoint, store.url), scan, checkpoint)
+    return _Opened(_head(segment, small, store.url), scan, checkpoint)
 
 
 def _explained(failure: CorruptTableError | ObjectNotFoundError) -> CorruptTableError:
@@ -133,24 +136,22 @@ def _explained(failure: CorruptTableError | ObjectNotFoundError) -> CorruptTable
     return error
 
 
-def _head(segment: Segment, scan: CommitScan, checkpoint: Checkpoint | None, table_url: str) -> TableHead:
-    protocol = scan.protocol or (checkpoint.protocol if checkpoint else None)
-    metadata = scan.metadata or (checkpoint.metadata if checkpoint else None)
+def _head(segment: Segment, small: SmallActions, table_url: str) -> TableHead:
+    protocol, metadata = small.protocol, small.metadata
     if protocol is None or metadata is None:
         missing = "protocol" if protocol is None else "metaData"
         raise CorruptTableError(
             f"the log of {table_url} has no '{missing}' action at version {segment.version}; every table has one",
             error_class="DELTA_STATE_RECOVER_ERROR",
         )
-    domains = {**(checkpoint.domain_metadata if checkpoint else {}), **scan.domain_metadata}
     ends_with_commit = bool(segment.log_files) and not segment.log_files[-1].is_compacted
     return TableHead(
         segment=segment,
         protocol=protocol,
         metadata=metadata,
-        transactions={**(checkpoint.transactions if checkpoint else {}), **scan.transactions},
-        domain_metadata={name: domain for name, domain in domains.items() if not domain.removed},
-        commit_info=scan.commit_info if ends_with_commit else None,
+        transactions=small.transactions,
+        domain_metadata={name: domain for name, domain in small.domain_metadata.items() if not domain.removed},
+        commit_info=small.commit_info if ends_with_commit else None,
     )
 
 

@@ -1,0 +1,133 @@
+"""What does a struct in Thrift's compact protocol say, read without trusting it?
+
+Parquet's footer and page headers are such structs. `read_struct` gives the fields that were asked for and passes over
+the rest. pyarrow could be asked for the footer, but over some broken ones it ends the process instead of raising.
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["Fields", "MalformedThriftError", "read_struct"]
+
+# The fields wanted of a struct, by number; for a struct or a list of structs the fields wanted of that.
+Fields = Mapping[int, Any]
+
+_MAX_DEPTH: Final = 32
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+_INTEGERS: Final = frozenset({4, 5, 6})
+
+
+class MalformedThriftError(Exception):
+    """The bytes are no such struct. Callers turn it into an error of ours that names the file."""
+
+
+def read_struct(data: bytes | memoryview, position: int, wanted: Fields) -> tuple[dict[int, Any], int]:
+    """The wanted fields that are there (numbers, structs, lists of structs), and the position after the struct."""
+    try:
+        return _struct(data, position, wanted, 0)
+    except IndexError as error:
+        raise MalformedThriftError("the bytes end inside a struct") from error
+
+
+def _struct(data: bytes | memoryview, position: int, wanted: Fields, depth: int) -> tuple[dict[int, Any], int]:
+    _check_depth(depth)
+    fields: dict[int, Any] = {}
+    number = 0
+    while True:
+        head = data[position]
+        position += 1
+        if head == 0:
+            return fields, position
+        kind = head & 0x0F
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, position = _zigzag(data, position)
+        if number not in wanted:
+            position = _skipped(data, position, kind, depth)
+        elif kind in _INTEGERS:
+            fields[number], position = _zigzag(data, position)
+        elif kind == _STRUCT:
+            fields[number], position = _struct(data, position, wanted[number], depth + 1)
+        elif kind == _LIST:
+            fields[number], position = _structs(data, position, wanted[number], depth)
+        else:
+            position = _skipped(data, position, kind, depth)
+
+
+def _structs(data: bytes | memoryview, position: int, wanted: Fields, depth: int) -> tuple[list[Any], int]:
+    kind, count, position = _list_head(data, position)
+    if kind != _STRUCT and count:
+        raise MalformedThriftError("a list holds no structs")
+    items = []
+    for _ in range(count):
+        item, position = _struct(data, position, wanted, depth + 1)
+        items.append(item)
+    return items, position
+
+
+def _skipped(data: bytes | memoryview, position: int, kind: int, depth: int) -> int:
+    """The position after a value of that kind."""
+    if kind in _INTEGERS:
+        while data[position] >= 0x80:
+            position += 1
+        return position + 1
+    if kind in {_TRUE, _FALSE}:
+        return position
+    if kind == _BINARY:
+        length, position = _varint(data, position)
+        return position + length
+    if kind == _STRUCT:
+        return _struct(data, position, {}, depth + 1)[1]
+    if kind in {_LIST, _SET}:
+        return _skipped_list(data, position, depth)
+    if kind in {_BYTE, _DOUBLE}:
+        return position + (1 if kind == _BYTE else 8)
+    raise MalformedThriftError(f"a field has the kind {kind}, which Parquet does not use")
+
+
+def _skipped_list(data: bytes | memoryview, position: int, depth: int) -> int:
+    _check_depth(depth)
+    kind, count, position = _list_head(data, position)
+    if kind in {_TRUE, _FALSE}:
+        # In a list each takes a byte; as a field it is part of the head.
+        return position + count
+    for _ in range(count):
+        position = _skipped(data, position, kind, depth + 1)
+    return position
+
+
+def _list_head(data: bytes | memoryview, position: int) -> tuple[int, int, int]:
+    head = data[position]
+    count, position = head >> 4, position + 1
+    if count == 15:
+        count, position = _varint(data, position)
+    return head & 0x0F, count, position
+
+
+def _varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    byte = data[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value, shift = byte & 0x7F, 7
+    while shift < 64:
+        position += 1
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise MalformedThriftError("a number is too long")
+
+
+def _zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    value, position = _varint(data, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise MalformedThriftError(f"structs are nested more than {_MAX_DEPTH} deep")
