@@ -116,13 +116,14 @@ def ensure_readable_commit(
         files = [action for action in written if type(action) is kind]
         _check_fields(files, fields)
         _check_maps(files)
-    _check_info(scan.commit_info)
+    _check_info(scan.small.commit_info)
     _check_small_actions(scan, written)
 
 
 def _scanned(data: bytes, source: str, config: EngineConfig) -> CommitScan:
     scan = CommitScan(config)
     scan.read(data, version=0, source=source)
+    scan.small.ensure_well_formed()
     scan.file_actions()
     if b'\n{"cdc"' in data:
         # Change data is no part of the state, so the scan passes over it.
@@ -135,8 +136,8 @@ def _check_state(scan: CommitScan, proposal: Proposal) -> None:
     """The table after the commit must pass our own gate, and Spark must be able to hold its columns."""
     if not (proposal.changes_metadata or proposal.changes_protocol):
         return
-    protocol = scan.protocol or proposal.protocol
-    metadata = scan.metadata or proposal.metadata
+    protocol = scan.small.protocol or proposal.protocol
+    metadata = scan.small.metadata or proposal.metadata
     ensure_readable(protocol, metadata)
     TableProperties.check(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
@@ -154,13 +155,13 @@ def _check_small_actions(scan: CommitScan, written: Sequence[Action]) -> None:
         read: Action | None
         match action:
             case Protocol():
-                read = scan.protocol
+                read = scan.small.protocol
             case Metadata():
-                read = scan.metadata
+                read = scan.small.metadata
             case SetTransaction():
-                read = scan.transactions.get(action.app_id)
+                read = scan.small.transactions.get(action.app_id)
             case DomainMetadata():
-                read = scan.domain_metadata.get(action.domain)
+                read = scan.small.domain_metadata.get(action.domain)
             case _:
                 continue
         if read is None or serialize_actions([read]) != serialize_actions([action]):
