@@ -25,6 +25,7 @@ from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
+from ebbtide.temp_views import refresh_changed
 
 __all__ = ["DeltaMergeBuilder"]
 
@@ -94,7 +95,9 @@ class DeltaMergeBuilder:
             options=self._options,
             hint=self._hint,
         )
-        return MergeCommand(self._spark, request).run()
+        merged = MergeCommand(self._spark, request).run()
+        refresh_changed(self._spark, self._store.url)
+        return merged
 
     def __repr__(self) -> str:
         clauses = len(self._matched) + len(self._not_matched) + len(self._by_source)

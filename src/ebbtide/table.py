@@ -39,6 +39,7 @@ from ebbtide.spark_border import analyse, spark_errors
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_views import detail_frame, history_frame
+from ebbtide.temp_views import refresh_changed
 
 __all__ = ["DeltaTable", "looking_above", "read", "timestamp_ms"]
 
@@ -244,7 +245,9 @@ class DeltaTable:
         )
         assignments = tuple((set or {}).items())
         request = UpdateRequest(self._store, condition, assignments, self._alias, options, self._latest)
-        return UpdateCommand(self._spark, request).run()
+        updated = UpdateCommand(self._spark, request).run()
+        refresh_changed(self._spark, self.url)
+        return updated
 
     def merge(
         self,
@@ -287,7 +290,9 @@ class DeltaTable:
 
     def _delete(self, condition: str | Column | MatchingKeys | None, options: WriteOptions) -> DeleteResult:
         request = DeleteRequest(self._store, condition, self._alias, options, self._latest)
-        return DeleteCommand(self._spark, request).run()
+        deleted = DeleteCommand(self._spark, request).run()
+        refresh_changed(self._spark, self.url)
+        return deleted
 
     # --- looking at the table -----------------------------------------------------------------------------------------
 
@@ -361,7 +366,7 @@ def timestamp_ms(timestamp: str | dt.datetime, spark: SparkSession) -> int:
         return int(timestamp.timestamp() * 1000)
     text = timestamp.isoformat(sep=" ") if isinstance(timestamp, dt.datetime) else timestamp
     # Spark parses the text, so that every spelling that works in Spark SQL works here, in the session's time zone.
-    row = spark.sql("SELECT unix_millis(try_cast(:text AS TIMESTAMP)) AS ms", args={"text": text}).first()
+    row = spark.sql("SELECT unix_millis(try_cast(:text AS TIMESTAMP_LTZ)) AS ms", args={"text": text}).first()
     if row is None or row["ms"] is None:
         raise RequestError(f"'{text}' is not a timestamp. Write it like '2026-01-31 12:00:00' or pass a datetime.")
     return int(row["ms"])

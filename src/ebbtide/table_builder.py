@@ -22,6 +22,7 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import table_defaults, write_options
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.temp_views import refresh_changed
 
 __all__ = ["DeltaTableBuilder"]
 
@@ -109,6 +110,7 @@ class DeltaTableBuilder(Generic[Table]):
         options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
         defaults = table_defaults(self._spark)
         create_table(self._spark, CreateRequest(store, definition, self._how, options, lambda: defaults))
+        refresh_changed(self._spark, store.url)
         return self._opened(store, self._storage_options)
 
     def _type(self, name: str, given: str | T.DataType) -> T.DataType:

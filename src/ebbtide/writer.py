@@ -15,6 +15,7 @@ from ebbtide.commands.write.request import WriteMode, WriteRequest, WriteResult
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import overwrites_dynamically, table_defaults, write_options
 from ebbtide.storage import open_store
+from ebbtide.temp_views import refresh_changed
 
 __all__ = ["write"]
 
@@ -69,7 +70,9 @@ def write(
         means_partitions=mode == "overwrite" and overwrites_dynamically(spark),
         default_properties=lambda: table_defaults(spark),
     )
-    return WriteCommand(spark, request).run()
+    written = WriteCommand(spark, request).run()
+    refresh_changed(spark, request.store.url)
+    return written
 
 
 def _checked_txn(txn: tuple[str, int] | None) -> tuple[str | None, int | None]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import TimestampType
 from tests.support.comparison import assert_same_rows
 from tests.support.session_settings import session_settings
 from tests.support.table_builder import COMMIT_INTERVAL_MS, FIRST_COMMIT_MS, TableBuilder
 
 import ebbtide
 from ebbtide.errors import RequestError, TableNotFoundError
+from ebbtide.table import timestamp_ms
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +72,43 @@ def test_timestamp_without_a_zone_is_in_the_time_zone_of_the_session(spark, buil
     with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         for given in (local, local.isoformat(sep=" ")):
             assert_same_rows(ebbtide.read(spark, str(builder.path), timestamp=given), builder.expected(1))
+
+
+ODD_SESSIONS = [
+    {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
+    {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.ansi.enabled": "false"},
+    {"spark.sql.ansi.enabled": "false"},
+]
+
+
+@pytest.mark.parametrize("settings", ODD_SESSIONS, ids=str)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "-08:00"])
+def test_time_of_a_user_means_the_same_instant_whatever_the_type_of_timestamps(spark, settings, zone):
+    zone_of_python = dt.timezone(dt.timedelta(hours=-8)) if zone == "-08:00" else ZoneInfo(zone)
+    with session_settings(spark, {**settings, "spark.sql.session.timeZone": zone}):
+        # In Berlin the second does not exist, and the third exists twice.
+        for text in ("2024-01-02 03:04:05.678", "2024-03-31 02:30:00", "2024-10-27 02:30:00", "2024-06-01"):
+            local = dt.datetime.fromisoformat(text)
+            expected = round(local.replace(tzinfo=zone_of_python).timestamp() * 1000)
+            assert timestamp_ms(text, spark) == timestamp_ms(local, spark) == expected
+        assert timestamp_ms("2024-01-02T03:04:05+02:00", spark) == 1704157445000
+
+
+@pytest.mark.parametrize("settings", ODD_SESSIONS[:2], ids=str)
+def test_time_travel_works_where_timestamps_have_no_zone(spark, builder, settings):
+    path, text = str(builder.path), f"{FIRST_COMMIT + dt.timedelta(seconds=61):%Y-%m-%d %H:%M:%S}"
+    query = f"SELECT * FROM delta.`{path}` TIMESTAMP AS OF"
+    with session_settings(spark, settings):
+        frames = [
+            ebbtide.read(spark, path, timestamp=text),
+            ebbtide.sql(spark, f"{query} '{text}'"),
+            ebbtide.sql(spark, f"{query} TIMESTAMP'{text}'"),
+            ebbtide.sql(spark, f"{query} TIMESTAMP_NTZ'{text}'"),
+        ]
+        for frame in frames:
+            assert frame.count() == builder.expected(1).num_rows
+        assert ebbtide.read(spark, path).schema == ebbtide.DeltaTable.forPath(spark, path).toDF().schema
+        assert ebbtide.DeltaTable.forPath(spark, path).history().schema["timestamp"].dataType == TimestampType()
 
 
 def test_version_and_timestamp_together_are_refused(spark, builder):

@@ -36,11 +36,15 @@ from ebbtide.sql.statements import (
     Update,
 )
 from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
+from ebbtide.sql_text import text_has_subquery
 from ebbtide.table import looking_above
 from ebbtide.table_views import rows_frame
+from ebbtide.temp_views import refresh_all
 
 __all__ = ["sql"]
 
+# What Spark may read views for.
+_READERS: Final = (Query, Merge, Insert, CreateTable, Explain)
 _PLAN: Final = pa.schema({"plan": pa.string()})
 
 
@@ -58,6 +62,8 @@ def sql(
     is not such a statement.
     """
     parsed = parse_statement(statement)
+    if isinstance(parsed, _READERS) or text_has_subquery(statement):
+        refresh_all(spark, statement)
     target = getattr(parsed, "path", None)
     with looking_above(target, storage_options) if isinstance(target, str) else nullcontext():
         return _run(SqlSession(spark, storage_options, config), parsed)
@@ -100,5 +106,5 @@ def _define(session: SqlSession, statement: CreateTable | CreateView | SetProper
 
 def _explain(session: SqlSession, statement: Delete) -> DataFrame:
     alias = called(statement.path, statement.alias)
-    request = DeleteRequest(session.store(statement.path), statement.condition, alias, session.options())
+    request = DeleteRequest(session.store(statement.path), statement.condition, alias, session.options(statement.path))
     return rows_frame(session.spark, [(line,) for line in explain_delete(session.spark, request)], _PLAN)

@@ -179,7 +179,7 @@ def _bound(spark: SparkSession, text: str) -> tuple[int | None, dt.datetime | No
 def _instant(spark: SparkSession, text: str) -> dt.datetime:
     with spark_errors(f"reading the timestamp {text}"):
         # Spark reads the text, so that every spelling that works in Spark SQL works here, in the session's time zone.
-        row = spark.sql(f"SELECT unix_millis(try_cast({text} AS TIMESTAMP)) AS ms").first()
+        row = spark.sql(f"SELECT unix_millis(try_cast({text} AS TIMESTAMP_LTZ)) AS ms").first()
     if row is None or row["ms"] is None:
         raise RequestError(f"{text} is not a timestamp. Write it like '2026-01-31 12:00:00'.")
     return _EPOCH + dt.timedelta(milliseconds=int(row["ms"]))

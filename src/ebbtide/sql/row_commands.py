@@ -22,8 +22,8 @@ from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically
 from ebbtide.sql.session import SqlSession, called
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Truncate, Update
-from ebbtide.sql.views import refresh_views
 from ebbtide.table_views import rows_frame
+from ebbtide.temp_views import refresh_changed
 
 __all__ = ["run_delete", "run_insert", "run_merge", "run_truncate", "run_update"]
 
@@ -43,17 +43,17 @@ def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
     session.ensure_shown(statement.path, [statement.condition], alias=statement.alias)
     store = session.store(statement.path)
     alias = called(statement.path, statement.alias)
-    request = DeleteRequest(store, statement.condition, alias, session.options())
+    request = DeleteRequest(store, statement.condition, alias, session.options(statement.path))
     deleted = DeleteCommand(session.spark, request).run()
-    refresh_views(session.spark, store.url)
+    refresh_changed(session.spark, store.url)
     return rows_frame(session.spark, [(deleted.num_affected_rows,)], _AFFECTED)
 
 
 def run_truncate(session: SqlSession, statement: Truncate) -> DataFrame:
     store = session.store(statement.path)
-    request = DeleteRequest(store, None, None, session.options(), operation="TRUNCATE")
+    request = DeleteRequest(store, None, None, session.options(statement.path), operation="TRUNCATE")
     DeleteCommand(session.spark, request).run()
-    refresh_views(session.spark, store.url)
+    refresh_changed(session.spark, store.url)
     return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
@@ -63,10 +63,10 @@ def run_update(session: SqlSession, statement: Update) -> DataFrame:
     session.ensure_shown(statement.path, said, alias=statement.alias)
     store = session.store(statement.path)
     alias = called(statement.path, statement.alias)
-    options = session.options(UPDATE_WITH_VECTORS)
+    options = session.options(statement.path, UPDATE_WITH_VECTORS)
     request = UpdateRequest(store, statement.condition, _pairs(statement.assignments), alias, options)
     updated = UpdateCommand(session.spark, request).run()
-    refresh_views(session.spark, store.url)
+    refresh_changed(session.spark, store.url)
     return rows_frame(session.spark, [(updated.num_affected_rows,)], _AFFECTED)
 
 
@@ -83,10 +83,10 @@ def run_merge(session: SqlSession, statement: Merge) -> DataFrame:
         target_alias=called(statement.path, statement.alias),
         source_alias=statement.source_alias,
         schema_evolution=statement.schema_evolution or merges_schema(session.spark),
-        options=session.options(MERGE_WITH_VECTORS),
+        options=session.options(statement.path, MERGE_WITH_VECTORS),
     )
     merged = MergeCommand(session.spark, request).run()
-    refresh_views(session.spark, store.url)
+    refresh_changed(session.spark, store.url)
     metrics = merged.metrics
     counts = (
         merged.num_affected_rows,
@@ -130,12 +130,12 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
         replace_where=statement.replace_where,
         merge_schema=merges_schema(session.spark),
         policy=session.store_assignment_policy(),
-        options=session.options(),
+        options=session.options(statement.path),
         hint=snapshot,
         means_partitions=overwrites_dynamically(session.spark),
     )
     written = WriteCommand(session.spark, request).run()
-    refresh_views(session.spark, store.url)
+    refresh_changed(session.spark, store.url)
     counts = (written.num_affected_rows, written.metrics.num_output_rows)
     return rows_frame(session.spark, [counts], _INSERTED)
 

@@ -12,9 +12,9 @@ from ebbtide.config import EngineConfig
 from ebbtide.session_settings import DELETE_WITH_VECTORS, write_options
 from ebbtide.sql.queries import run_query
 from ebbtide.sql.statements import TableName, ViewName
-from ebbtide.sql.views import ensure_shown, table_behind
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table import DeltaTable
+from ebbtide.temp_views import ensure_shown, storage_options_behind, table_behind
 
 __all__ = ["SqlSession", "called"]
 
@@ -27,24 +27,30 @@ class SqlSession:
     storage_options: Mapping[str, str] | None
     config: EngineConfig
 
-    def path(self, name: TableName) -> str:
-        return table_behind(self.spark, name.name) if isinstance(name, ViewName) else name
-
     def ensure_shown(self, name: TableName, expressions: Iterable[str], *, alias: str | None) -> None:
         """Where a view stands for the table: UnknownColumnError for a name that it does not show."""
         if isinstance(name, ViewName):
             ensure_shown(self.spark, name.name, expressions, alias=alias)
 
     def store(self, name: TableName) -> ObjectStore:
-        return open_store(self.path(name), self.storage_options)
+        """Where the table lies. A view knows: it may have been made in another directory, or with other options."""
+        if isinstance(name, ViewName):
+            return table_behind(self.spark, name.name).store
+        return open_store(name, self.storage_options)
 
-    def table(self, name: TableName) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, self.path(name), self.storage_options, config=self.config)
+    def table(self, path: str) -> DeltaTable:
+        return DeltaTable.forPath(self.spark, path, self.storage_options, config=self.config)
 
-    def options(self, vectors_setting: str = DELETE_WITH_VECTORS) -> WriteOptions:
+    def options(self, name: TableName, vectors_setting: str = DELETE_WITH_VECTORS) -> WriteOptions:
+        storage_options = self.options_behind(name)
         return write_options(
-            self.spark, vectors_setting=vectors_setting, storage_options=self.storage_options, config=self.config
+            self.spark, vectors_setting=vectors_setting, storage_options=storage_options, config=self.config
         )
+
+    def options_behind(self, name: TableName) -> Mapping[str, str] | None:
+        if self.storage_options is not None or not isinstance(name, ViewName):
+            return self.storage_options
+        return storage_options_behind(self.spark, name.name)
 
     def query(self, text: str) -> DataFrame:
         return run_query(self.spark, text, self.storage_options, self.config)

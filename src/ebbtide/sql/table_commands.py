@@ -14,7 +14,7 @@ from ebbtide.session_settings import table_defaults
 from ebbtide.spark_border import asking_the_analyser, spark_errors
 from ebbtide.sql.session import SqlSession
 from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView, SetProperties, UnsetProperties
-from ebbtide.sql.views import create_view, refresh_views
+from ebbtide.temp_views import ViewSource, create_view, refresh_changed
 
 __all__ = ["run_alter", "run_create_table", "run_create_view"]
 
@@ -24,7 +24,7 @@ def run_create_table(session: SqlSession, statement: CreateTable) -> None:
         _create_from_query(session, statement, statement.query)
     else:
         _create(session, statement)
-    refresh_views(session.spark, session.store(statement.path).url)
+    refresh_changed(session.spark, session.store(statement.path).url)
 
 
 def _create(session: SqlSession, statement: CreateTable) -> None:
@@ -35,7 +35,9 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
     if statement.or_replace or statement.if_not_exists:
         how = "create_or_replace" if statement.or_replace else "create_if_not_exists"
     defaults = table_defaults(session.spark)
-    request = CreateRequest(session.store(statement.path), definition, how, session.options(), lambda: defaults)
+    request = CreateRequest(
+        session.store(statement.path), definition, how, session.options(statement.path), lambda: defaults
+    )
     create_table(session.spark, request)
 
 
@@ -64,26 +66,20 @@ def _create_from_query(session: SqlSession, statement: CreateTable, query: str) 
         properties=properties,
         overwrite_schema=statement.or_replace,
         policy=session.store_assignment_policy(),
-        options=session.options(),
+        options=session.options(statement.path),
         default_properties=lambda: table_defaults(session.spark),
     )
     WriteCommand(session.spark, request).run()
 
 
 def run_create_view(session: SqlSession, statement: CreateView) -> None:
-    create_view(
-        session.spark,
-        statement.name,
-        session.path(statement.path),
-        columns=statement.columns,
-        or_replace=statement.or_replace,
-        storage_options=session.storage_options,
-        config=session.config,
-    )
+    store, options = session.store(statement.path), session.options_behind(statement.path)
+    source = ViewSource(store, statement.columns, options, session.config)
+    create_view(session.spark, statement.name, source, or_replace=statement.or_replace)
 
 
 def run_alter(session: SqlSession, statement: SetProperties | UnsetProperties) -> None:
-    store, options = session.store(statement.path), session.options()
+    store, options = session.store(statement.path), session.options(statement.path)
     if isinstance(statement, SetProperties):
         set_properties(store, statement.properties, options=options)
     else:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.errors import RequestError, UnknownColumnError
+from ebbtide.errors import RequestError, TableNotFoundError, UnknownColumnError
 
 pytestmark = pytest.mark.spark
 
@@ -139,6 +139,103 @@ def test_view_of_a_column_that_the_table_lost_goes_away(spark, builder, narrow):
     assert not spark.catalog.tableExists("narrow")
     with pytest.raises(RequestError, match="no table to change behind the name 'narrow'"):
         ebbtide.sql(spark, "DELETE FROM narrow")
+
+
+# --- which table, and which version of it ------------------------------------------------------------------------------
+
+
+def test_view_of_a_relative_path_stays_with_its_table_when_the_process_changes_its_directory(
+    spark, tmp_path, monkeypatch, builder
+):
+    other = TableBuilder(tmp_path / "elsewhere" / "t", SCHEMA).partitioned_by("part")
+    other.file([{"id": 1, "part": "a"}]).commit()
+    monkeypatch.chdir(builder.path.parent)
+    ebbtide.sql(spark, "CREATE OR REPLACE TEMP VIEW relative AS SELECT * FROM delta.`t`")
+    table = ebbtide.DeltaTable.forPath(spark, "t")
+    try:
+        monkeypatch.chdir(other.path.parent)
+        ebbtide.sql(spark, "DELETE FROM relative WHERE id = 1")
+        table.delete("id = 2")
+        assert ids(ebbtide.sql(spark, "SELECT * FROM relative")) == [0, 3, 4, 5]
+        assert versions(other) == 1
+    finally:
+        spark.catalog.dropTempView("relative")
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (lambda spark, path: ebbtide.DeltaTable.forPath(spark, path).delete("id > 0"), [0]),
+        (lambda spark, path: ebbtide.DeltaTable.forPath(spark, path).delete_matching(spark.range(5), "id"), [5]),
+        (
+            lambda spark, path: ebbtide.DeltaTable.forPath(spark, path).update("id > 0", {"id": "id + 10"}),
+            [0, 11, 12, 13, 14, 15],
+        ),
+        (
+            lambda spark, path: ebbtide.write(spark.sql("SELECT 7L AS id, 'a' AS part"), path, mode="append"),
+            [0, 1, 2, 3, 4, 5, 7],
+        ),
+        (
+            lambda spark, path: (
+                ebbtide.DeltaTable.forPath(spark, path)
+                .alias("t")
+                .merge(spark.range(5).alias("s"), "t.id = s.id")
+                .whenMatchedDelete()
+                .execute()
+            ),
+            [5],
+        ),
+        (
+            lambda spark, path: (
+                ebbtide.DeltaTable.createOrReplace(spark).location(path).addColumn("id", "long").execute()
+            ),
+            [],
+        ),
+    ],
+    ids=["delete", "delete_matching", "update", "write", "merge", "replace"],
+)
+def test_view_is_not_stale_after_a_python_call_in_its_session(spark, builder, view, change, shown):
+    change(spark, str(builder.path))
+    assert ids(spark.table(view)) == shown
+
+
+def test_view_is_not_stale_in_sql_after_another_writer(spark, builder, view):
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW above AS SELECT id FROM {view}")
+    try:
+        builder.file([{"id": 8, "part": "b"}]).commit()
+        assert ids(ebbtide.sql(spark, f"SELECT * FROM {view}")) == [0, 1, 2, 3, 4, 5, 8]
+        builder.file([{"id": 9, "part": "b"}]).commit()
+        assert ids(ebbtide.sql(spark, "SELECT * FROM above")) == [0, 1, 2, 3, 4, 5, 8, 9]
+    finally:
+        spark.catalog.dropTempView("above")
+
+
+def test_rows_inserted_from_a_view_do_not_come_from_rows_that_another_writer_deleted(spark, builder, view):
+    builder.remove(builder.files[0]).commit()
+    ebbtide.sql(spark, f"INSERT INTO {view} SELECT id + 10, part FROM {view}")
+    assert ids(ebbtide.read(spark, str(builder.path))) == [5, 15]
+
+
+def test_subquery_over_a_view_sees_what_another_writer_added(spark, builder, view):
+    builder.file([{"id": 9, "part": "b"}]).commit()
+    ebbtide.sql(spark, f"DELETE FROM delta.`{builder.path}` WHERE id < (SELECT max(id) FROM {view})")
+    assert ids(ebbtide.read(spark, str(builder.path))) == [9]
+
+
+def test_view_of_a_table_that_is_gone_fails_only_statements_that_read_it(spark, tmp_path, builder, view):
+    gone = TableBuilder(tmp_path / "gone", SCHEMA).partitioned_by("part").file([{"id": 1, "part": "a"}]).commit()
+    ebbtide.sql(spark, f"CREATE OR REPLACE TEMP VIEW lost AS SELECT * FROM delta.`{gone.path}`")
+    try:
+        gone.path.rename(tmp_path / "moved")
+        assert ids(ebbtide.sql(spark, f"SELECT * FROM {view}")) == [0, 1, 2, 3, 4, 5]
+        with pytest.raises(TableNotFoundError):
+            ebbtide.sql(spark, "SELECT * FROM Lost")
+        (tmp_path / "moved").rename(gone.path)
+    finally:
+        spark.catalog.dropTempView("lost")
+
+
+# --- EXPLAIN ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,179 @@
+"""Which table is behind a temporary view, and which version of it does the view show?
+
+    CREATE TEMP VIEW people AS SELECT * FROM delta.`/data/people`
+    DELETE FROM people WHERE id = 7
+
+Spark keeps the view; what it is a view of is remembered here, per session. A view holds its table's store, whose place
+is absolute, so it means the same table wherever the process goes. A view that somebody replaced or dropped since is not
+ours any more, and nothing is deleted through it. A view of some columns is there to be read: rows are changed through a
+view of all of them only.
+
+Spark pins a view to the files it was made from. `refresh_changed` makes the views of a table anew after every command
+of ours on it; `refresh_all` does so before `ebbtide.sql` reads, for views whose table anybody has changed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ebbtide import spark_border as border
+from ebbtide.config import EngineConfig
+from ebbtide.errors import DeltaError, InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.scan import scan_rows
+from ebbtide.sql_text import tokenize
+from ebbtide.storage import ObjectStore
+
+__all__ = [
+    "ViewSource",
+    "create_view",
+    "ensure_shown",
+    "refresh_all",
+    "refresh_changed",
+    "storage_options_behind",
+    "table_behind",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSource:
+    """What a view shows: `columns` of a table, or all of them when none is named."""
+
+    store: ObjectStore
+    columns: tuple[str, ...]
+    storage_options: Mapping[str, str] | None
+    config: EngineConfig
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    source: ViewSource
+    snapshot: Snapshot
+    frame: DataFrame
+
+
+_views: MutableMapping[SparkSession, dict[str, _View]] = WeakKeyDictionary()
+
+
+def create_view(spark: SparkSession, name: str, source: ViewSource, *, or_replace: bool) -> None:
+    """A temporary view of the newest version of a table."""
+    _show(spark, name, source, load_snapshot(source.store, config=source.config), or_replace=or_replace)
+
+
+def storage_options_behind(spark: SparkSession, name: str) -> Mapping[str, str] | None:
+    """The options that the view of this name was made with, if any."""
+    view = _views.get(spark, {}).get(name.lower())
+    return None if view is None else view.source.storage_options
+
+
+def table_behind(spark: SparkSession, name: str) -> ViewSource:
+    """The table that the view shows whole; RequestError when it is not such a view."""
+    view = _view(spark, name)
+    if view is not None and not view.source.columns:
+        return view.source
+    if view is not None:
+        raise RequestError(
+            f"The view '{name}' shows only some columns of its table ({', '.join(view.source.columns)}), and no rows "
+            f"are changed through such a view. Name the table itself: delta.`{view.source.store.spark_path}`.",
+            error_class="DELTA_UNSUPPORTED_SOURCE",
+        )
+    raise RequestError(
+        f"There is no table to change behind the name '{name}': it is not a temporary view of a whole table that "
+        "ebbtide.sql made. Name the table itself, as delta.`/path/to/table`.",
+        error_class="DELTA_UNSUPPORTED_SOURCE",
+    )
+
+
+def ensure_shown(spark: SparkSession, name: str, expressions: Iterable[str], *, alias: str | None) -> None:
+    """UnknownColumnError when an expression names what a view of some columns does not show.
+
+    As in the reference, a name without a meaning is reported before the view is refused as a target.
+    """
+    view = _view(spark, name)
+    if view is None or not view.source.columns:
+        return
+    rows = spark.table(border.quoted(name)).alias(alias or name)
+    doing = f"reading the columns of the view {name!r}"
+    for text in expressions:
+        # Anything else that may be wrong with it matters only where rows can be changed.
+        with suppress(InvalidPredicateError), border.spark_errors(doing), border.asking_the_analyser():
+            border.analyse(rows.select(F.expr(text)))
+
+
+# --- the newest version -----------------------------------------------------------------------------------------------
+
+
+def refresh_changed(spark: SparkSession, table_url: str) -> None:
+    """After a command on this table: let its views in the session show the newest version.
+
+    The command has been committed, so a view that cannot be refreshed is no reason to fail: it is reported, and tried
+    again when `ebbtide.sql` reads it.
+    """
+    for name, view in list(_views.get(spark, {}).items()):
+        if view.source.store.url == table_url:
+            try:
+                _refresh(spark, name, view)
+            except DeltaError as error:
+                message = f"The view '{name}' still shows version {view.snapshot.version} of {table_url}: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def refresh_all(spark: SparkSession, statement: str) -> None:
+    """Before a statement is read: let every view of the session show the newest version, whoever wrote it.
+
+    Spark may reach a view through another one, so all are looked at. A table that cannot be read is an error only for a
+    statement that mentions its view.
+    """
+    if spark not in _views:
+        return
+    tokens = tokenize(statement, is_statement=True, is_substituted=False) or ()
+    mentioned = {token.value.lower() for token in tokens if token.value is not None}
+    for name, view in list(_views.get(spark, {}).items()):
+        try:
+            _refresh(spark, name, view)
+        except DeltaError:
+            if name in mentioned:
+                raise
+
+
+def _refresh(spark: SparkSession, name: str, view: _View) -> None:
+    source = view.source
+    newest = load_snapshot(source.store, config=source.config, hint=view.snapshot)
+    is_same = newest.version == view.snapshot.version and newest.metadata == view.snapshot.metadata
+    if is_same or not _is_still(spark, name, view):
+        return
+    try:
+        _show(spark, name, source, newest, or_replace=True)
+    except UnknownColumnError:
+        # The table was replaced and has the column no more. A view that goes on showing the old rows would be wrong.
+        spark.catalog.dropTempView(name)
+        del _views[spark][name]
+
+
+def _show(spark: SparkSession, name: str, source: ViewSource, snapshot: Snapshot, *, or_replace: bool) -> None:
+    with border.spark_errors(f"creating the view {name!r}"), border.asking_the_analyser():
+        frame = scan_rows(spark, snapshot, storage_options=source.storage_options)
+        if source.columns:
+            frame = frame.select(*(border.column(column) for column in source.columns))
+            border.analyse(frame)
+        quoted = border.quoted(name)
+        frame.createOrReplaceTempView(quoted) if or_replace else frame.createTempView(quoted)
+    _views.setdefault(spark, {})[name.lower()] = _View(source, snapshot, frame)
+
+
+def _view(spark: SparkSession, name: str) -> _View | None:
+    """What is known of the view of this name, if it is still the one that was made here."""
+    view = _views.get(spark, {}).get(name.lower())
+    return view if view is not None and _is_still(spark, name, view) else None
+
+
+def _is_still(spark: SparkSession, name: str, view: _View) -> bool:
+    quoted = border.quoted(name)
+    return spark.catalog.tableExists(quoted) and spark.table(quoted).sameSemantics(view.frame)
