@@ -1,4 +1,5 @@
-"""Does everything hold? Runs the whole suite and says how many tests passed, failed and were skipped.
+"""Does everything hold? Runs the whole suite and says how many tests passed, failed and were skipped, and
+which files took longest.
 
 With arguments, they go to pytest as they are: `make test ARGS='tests/unit -k house'`. `--conformance` alone stands for
 `tests/conformance`, which is no part of the suite because it needs material from outside the clone.
@@ -23,6 +24,7 @@ RUNS = (
     ("connect", ("spark", "connect")),
 )
 NOTHING_COLLECTED = 5
+NUM_SLOWEST = 10
 
 # One Spark beside another keeps two cores busy where one alone leaves half of them idle; more than a few need more
 # memory than a laptop has. A worker that dies, or hangs until pytest-timeout ends it, is replaced: it costs its test.
@@ -39,6 +41,22 @@ def outcomes(report: Path) -> Counter[str]:
     return counts
 
 
+def seconds_of_files(report: Path) -> Counter[str]:
+    """How long the tests of each module took together, in one junit report."""
+    seconds: Counter[str] = Counter()
+    if report.exists():
+        for case in ET.parse(report).getroot().iter("testcase"):
+            seconds[_module(case.get("classname", ""))] += float(case.get("time", 0))
+    return seconds
+
+
+def _module(class_name: str) -> str:
+    """junit names the class of a test behind its module: `tests.unit.log.test_changes.TestBounds`."""
+    parts = class_name.split(".")
+    last = next((at for at, part in enumerate(parts) if part.startswith("test_")), len(parts) - 1)
+    return "/".join(parts[: last + 1]) + ".py"
+
+
 def run_folders(session_kind: str, folders: Sequence[str], report: Path) -> int:
     """pytest's exit code; folders that do not exist or hold no tests are no failure."""
     present = [f"tests/{name}" for name in folders if Path("tests", name).is_dir()]
@@ -52,6 +70,7 @@ def run_folders(session_kind: str, folders: Sequence[str], report: Path) -> int:
 
 def run_everything() -> int:
     counts: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     codes = []
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -59,8 +78,13 @@ def run_everything() -> int:
             report = Path(scratch, f"{session_kind}.xml")
             codes.append(run_folders(session_kind, folders, report))
             counts += outcomes(report)
+            for module, spent in seconds_of_files(report).items():
+                times[f"{module} on {session_kind}"] += spent
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     summary = ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
+    print("\nthe slowest files, in seconds of a worker")
+    for module, spent in times.most_common(NUM_SLOWEST):
+        print(f"{spent:8.1f}  {module}")
     print(f"\ntests     {summary}, in {minutes}m{seconds:02d}s")
     if not counts:
         print("no test ran", file=sys.stderr)

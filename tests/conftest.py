@@ -10,7 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from tests.support.spark_session import SESSION_KINDS, open_session
+
+# A busy machine makes no test wrong: pytest-timeout ends what hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 CONNECT_ONLY = Path(__file__).parent / "connect"
 
