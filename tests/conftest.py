@@ -3,6 +3,9 @@
 `--spark=classic|connect` chooses the kind of the one Spark session of this process (see `tests/support/spark_session.py`).
 Whatever asks for the `spark` fixture runs on that kind. Tests below `tests/connect` are about Connect itself, so a classic
 run does not collect them; `make test` runs pytest a second time with `--spark=connect` for them and for `tests/spark`.
+
+That second run says `--second-kind`, and then leaves out what the first has settled: tests marked `one_kind`, and all but
+the first parameters of tests marked `one_value`. A test without a mark runs on both kinds. Each mark has a reason.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ CONNECT_ONLY = Path(__file__).parent / "connect"
 
 def pytest_addoption(parser):
     parser.addoption("--spark", choices=SESSION_KINDS, default="classic", help="kind of Spark session the tests run on")
+    parser.addoption(
+        "--second-kind", action="store_true", help="leave out tests for which the other kind of session is enough"
+    )
 
 
 def pytest_configure(config):
@@ -33,6 +39,27 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("--spark") == "classic" and collection_path.is_relative_to(CONNECT_ONLY):
         return True
     return None
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        for mark in (*item.iter_markers("one_kind"), *item.iter_markers("one_value")):
+            if len(mark.args) != 1:
+                raise pytest.UsageError(f"{item.nodeid}: the mark `{mark.name}` has no reason")
+    if config.getoption("--second-kind"):
+        left_out = set(settled_by_one_kind(items))
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def settled_by_one_kind(items):
+    """The tests that say that a second kind of session adds nothing."""
+    seen = set()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("one_kind") or (item.get_closest_marker("one_value") and name in seen):
+            yield item
+        seen.add(name)
 
 
 def pytest_report_header(config):

@@ -71,6 +71,7 @@ def kinds(table, version):
 # --- the worked examples ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_delete_in_steps_counts_as_the_reference_counts(spark, table, checked_delete):
     steps = [
         ("id >= 4", {"numDeletedRows": 6, "numRemovedFiles": 1}, (1, 0, 0)),
@@ -90,6 +91,7 @@ def test_delete_in_steps_counts_as_the_reference_counts(spark, table, checked_de
     assert rows_of(spark, table, version=0) == list(range(10))
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_commit_has_the_shape_that_others_write(tmp_path, checked_delete):
     """One file with one marked row, one more is marked: every field of every line."""
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
@@ -199,6 +201,7 @@ def test_condition_on_partition_columns_removes_whole_files_unread(spark, people
     assert rows_of(spark, people) == list(range(4, 12))
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("condition", "left"),
     [
@@ -237,6 +240,7 @@ def test_files_that_cannot_match_are_not_read(table, checked_delete):
 # --- which rows -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("condition", "deleted"),
     [
@@ -326,6 +330,7 @@ def test_user_columns_may_have_the_names_of_our_helpers(spark, tmp_path, checked
 # --- again ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_second_delete_keeps_what_the_first_marked(spark, table, checked_delete):
     checked_delete(table, "id IN (1, 8)")
     result = checked_delete(table, "id IN (1, 2, 8, 9)")
@@ -352,6 +357,7 @@ def test_delete_that_matches_nothing_is_no_commit(table, checked_delete):
     assert not list(table.path.rglob("*.bin"))
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_every_earlier_version_still_shows_its_rows(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(8))).commit()
@@ -374,6 +380,7 @@ def test_append_only_table_refuses_even_where_nothing_matches(spark, tmp_path, c
     assert rows_of(spark, builder) == [1]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_application_transaction_lands_once(spark, table, checked_delete):
     sent = {"txn_app_id": "job", "txn_version": 5}
     assert checked_delete(table, "id = 1", **sent).version == 1
@@ -459,6 +466,7 @@ def test_cached_reader_does_not_make_later_reads_stale(spark, table, checked_del
         frame.unpersist()
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_statistics_after_marking_tell_all_null_from_some_null(tmp_path, checked_delete):
     schema = pa.schema({"id": pa.int64(), "never": pa.string(), "always": pa.string(), "some": pa.string()})
     rows = [{"id": number, "never": None, "always": "x", "some": "x" if number % 2 else None} for number in range(4)]

@@ -41,6 +41,7 @@ def rows_of(spark, path, **options):
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("name", ["a b%20c", "ünï [x]{y}*", "it's #1?&=+", "%25"])
 def test_table_and_files_may_have_any_name(spark, tmp_path, checked_delete, name):
     builder = TableBuilder(tmp_path / name / "t", IDS).deletion_vectors()
@@ -63,6 +64,7 @@ def test_partition_values_may_be_any_text(spark, tmp_path, checked_delete):
     assert rows_of(spark, builder.path) == [7, 9, 11, 13, 15, 17, 21]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_are_asked_by_their_logical_names(spark, tmp_path, checked_delete, mode):
     schema = pa.schema({"id": pa.int64(), "s p": pa.struct({"x,y": pa.int32()}), "part": pa.string()})
@@ -85,6 +87,7 @@ def test_mapped_columns_are_asked_by_their_logical_names(spark, tmp_path, checke
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_file_without_statistics_gets_its_row_count_from_the_footer(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t t", IDS).deletion_vectors()
     builder.file(ids(*range(5)), stats=False, row_group_size=2).file(ids(5, 6), stats=False).commit()
@@ -106,6 +109,7 @@ def test_whole_files_that_nobody_counted_are_an_unknown_number_of_rows(tmp_path,
 # --- vectors of every kind --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 @pytest.mark.parametrize(("kind", "prefix"), [("i", ""), ("p", ""), ("u", ""), ("u", "ab")])
 def test_old_vector_of_any_kind_is_united_into_a_relative_one(spark, tmp_path, checked_delete, kind, prefix):
     builder = TableBuilder(tmp_path / "t ü", IDS).deletion_vectors()
@@ -120,6 +124,7 @@ def test_old_vector_of_any_kind_is_united_into_a_relative_one(spark, tmp_path, c
     assert rows_of(spark, builder.path) == [3, 4]
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_vectors_of_other_files_in_a_shared_file_are_left_alone(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors(share_a_file=True)
     builder.file(ids(0, 1, 2), deleted=[0]).file(ids(3, 4, 5), deleted=[0]).commit()
@@ -129,6 +134,7 @@ def test_vectors_of_other_files_in_a_shared_file_are_left_alone(spark, tmp_path,
     assert rows_of(spark, builder.path) == [1, 2, 5]
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_random_prefixes_become_directories(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.table_property("delta.randomizeFilePrefixes", "true").table_property("delta.randomPrefixLength", "3")
@@ -142,6 +148,7 @@ def test_random_prefixes_become_directories(spark, tmp_path, checked_delete):
     assert rows_of(spark, builder.path) == [1, 3]
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 @pytest.mark.parametrize(("target_bytes", "files"), [(2, 10), (200, 3), (2_000_000, 1)])
 def test_vectors_are_packed_as_the_reference_packs_them(spark, tmp_path, checked_delete, target_bytes, files):
     """100 files of two rows, one row deleted in ten of them: each vector has 34 bytes, 42 with its frame."""
@@ -179,6 +186,7 @@ def shallow_clone(source, path):
     return path
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("stats", [True, False])
 def test_files_of_a_shallow_clone_are_marked_in_the_clone(spark, tmp_path, checked_delete, stats):
     source = TableBuilder(tmp_path / "the source", IDS).deletion_vectors()
@@ -196,6 +204,7 @@ def test_files_of_a_shallow_clone_are_marked_in_the_clone(spark, tmp_path, check
     assert newest_version(source.path) == 0
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_table_that_moved_keeps_its_marks(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(4))).commit()
@@ -210,6 +219,7 @@ def test_table_that_moved_keeps_its_marks(spark, tmp_path, checked_delete):
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_change_feed_of_marked_rows_is_left_to_be_inferred(tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors().change_data_feed()
     builder.file(ids(*range(5))).file(ids(5, 6)).commit()
@@ -221,6 +231,7 @@ def test_change_feed_of_marked_rows_is_left_to_be_inferred(tmp_path, checked_del
     assert not actions_of(builder.path, 2, "cdc")
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_row_ids_stay_with_their_files(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors().row_tracking()
     builder.file(ids(*range(5))).file(ids(5, 6)).commit()
@@ -234,6 +245,7 @@ def test_row_ids_stay_with_their_files(spark, tmp_path, checked_delete):
     assert not actions_of(builder.path, 1, "domainMetadata")
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_time_inside_the_commit_moves_on(tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors().in_commit_timestamps()
     builder.file(ids(1, 2)).commit()
@@ -243,6 +255,7 @@ def test_time_inside_the_commit_moves_on(tmp_path, checked_delete):
     assert after > before
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_table_that_begins_with_a_checkpoint_is_marked_as_any_other(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(5)), deleted=[0]).commit().checkpoint()
@@ -250,6 +263,7 @@ def test_table_that_begins_with_a_checkpoint_is_marked_as_any_other(spark, tmp_p
     assert rows_of(spark, builder.path) == [3, 4]
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_rows_of_every_row_group_are_found(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(1000)), row_group_size=100).commit()

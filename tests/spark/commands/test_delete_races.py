@@ -54,6 +54,7 @@ def rows_of(spark, table):
     return sorted(row["id"] for row in ebbtide.read(spark, str(table.path)).collect())
 
 
+@pytest.mark.one_value("after a lost race the log decides; one race of each command runs on both kinds")
 @pytest.mark.parametrize(
     ("loser", "winner", "affected", "left"),
     [
@@ -73,6 +74,7 @@ def test_rows_of_both_deletes_are_gone_and_each_is_counted_once(spark, table, lo
     assert rows_of(spark, table) == left
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_union_with_the_winner_names_the_winners_vector(spark, table):
     race(spark, table, "id = 1", "id = 2")
     [remove], [add] = actions_of(table.path, 2, "remove"), actions_of(table.path, 2, "add")
@@ -81,6 +83,7 @@ def test_union_with_the_winner_names_the_winners_vector(spark, table):
     assert list(vector_rows(table.path, add)) == [1, 2]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @pytest.mark.parametrize("loser_mode", ["on", "off"])
 @pytest.mark.parametrize("winner_mode", ["on", "off"])
 def test_marking_and_rewriting_may_meet(spark, table, loser_mode, winner_mode):
@@ -96,6 +99,7 @@ def test_marking_and_rewriting_may_meet(spark, table, loser_mode, winner_mode):
     assert rows_of(spark, table) == [0, *range(4, 10)]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_whole_table_delete_takes_what_the_winner_left(spark, table):
     result = race(spark, table, None, "id = 2")
     assert result.num_affected_rows == 9

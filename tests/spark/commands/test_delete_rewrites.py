@@ -40,6 +40,7 @@ def kinds(table, version):
     return [next(iter(action)) for action in read_commit(table.path, version)]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_only_files_with_a_match_are_rewritten(spark, tmp_path, checked_delete):
     table = people(tmp_path / "t")
     removed = table.files[1].add
@@ -65,6 +66,7 @@ def test_row_for_which_the_condition_is_null_is_copied(spark, tmp_path, checked_
     assert rows_of(spark, table) == [2, 5, 8]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_file_that_loses_its_last_row_gets_no_successor(spark, tmp_path, checked_delete):
     table = people(tmp_path / "t")
     result = checked_delete(table, "id >= 3 AND id < 6 OR id = 8")
@@ -73,6 +75,7 @@ def test_file_that_loses_its_last_row_gets_no_successor(spark, tmp_path, checked
     assert rows_of(spark, table) == [0, 1, 2, 6, 7]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_vectors_of_rewritten_files_go_with_them(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(5)), deleted=[0, 1]).file(ids(5, 6), deleted=[0]).commit()
@@ -85,6 +88,7 @@ def test_vectors_of_rewritten_files_go_with_them(spark, tmp_path, checked_delete
     assert rows_of(spark, builder) == [3, 4, 6]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_property_switched_off_stops_new_vectors(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.table_property("delta.enableDeletionVectors", "false")
@@ -115,6 +119,7 @@ def test_change_feed_gets_the_deleted_rows(spark, tmp_path, checked_delete):
     assert kinds(builder, 2) == ["commitInfo", "remove"]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("feed", [False, True], ids=["no feed", "change feed"])
 def test_tracked_rows_take_their_ids_along(spark, tmp_path, checked_delete, feed):
     builder = TableBuilder(tmp_path / "t", IDS).row_tracking()
@@ -130,6 +135,7 @@ def test_tracked_rows_take_their_ids_along(spark, tmp_path, checked_delete, feed
     assert tracked_rows(builder.path) == {2: (2, 0), 4: (4, 1)}
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_auto_marks_few_rows_and_rewrites_a_file_that_would_be_mostly_gone(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(10))).file(ids(*range(10, 20))).file(ids(*range(20, 30))).commit()
@@ -142,6 +148,7 @@ def test_auto_marks_few_rows_and_rewrites_a_file_that_would_be_mostly_gone(spark
     assert [stats_of(add)["numRecords"] for add in log_state(builder.path).adds if "deletionVector" in add] == [10]
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 def test_auto_marks_where_a_change_feed_would_be_mixed(tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors().change_data_feed()
     builder.file(ids(*range(10))).commit()
@@ -150,6 +157,7 @@ def test_auto_marks_where_a_change_feed_would_be_mixed(tmp_path, checked_delete)
     assert not actions_of(builder.path, 1, "cdc")
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_tables_are_rewritten_under_physical_names(spark, tmp_path, checked_delete, mode):
     schema = pa.schema({"id": pa.int64(), "a b": pa.string(), "part": pa.string()})

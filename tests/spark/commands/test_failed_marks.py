@@ -39,6 +39,7 @@ def merge(spark, store):
     return MergeCommand(spark, MergeRequest(store, source, "t.id = s.id", target_alias="t", options=OPTIONS, **clauses))
 
 
+@pytest.mark.one_value("about what lies in storage, not about Spark")
 @pytest.mark.parametrize("command", [delete, update, merge])
 def test_nothing_is_left_when_a_later_file_of_vectors_fails(spark, tmp_path, command):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).deletion_vectors()

@@ -104,6 +104,7 @@ def test_all_kinds_of_clauses_together_make_the_target_the_source(spark, tmp_pat
     assert actions_of(table.path, 1, "cdc")
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_insert_only_merge_adds_files_and_nothing_else(spark, tmp_path, mode):
     table = built(tmp_path, mode, feed=True)
     builder = merge(spark, table, source(spark, (1, "a"), (9, "i"), (9, "i"), (None, "n"))).whenNotMatchedInsertAll()
@@ -119,6 +120,7 @@ def never_matching(spark, table, *rows):
     return builder.whenMatchedDelete("t.id < 0")
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_insertion_beside_clauses_that_never_hold_copies_what_the_reference_copies(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     result = run(spark, table, never_matching(spark, table, (2, "b"), (9, "i")).whenNotMatchedInsertAll())
@@ -129,6 +131,7 @@ def test_insertion_beside_clauses_that_never_hold_copies_what_the_reference_copi
     assert result.operation_metrics["numTargetFilesRemoved"] == (0 if mode == "vectors" else 1)
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 @pytest.mark.parametrize("rows", [[(2, "b")], [(2, "b"), (9, "not this one")]], ids=["all-matched", "none-inserted"])
 def test_where_no_clause_ever_holds_nothing_is_committed_and_nothing_left_behind(spark, tmp_path, mode, rows):
     table = built(tmp_path, mode)
@@ -139,6 +142,7 @@ def test_where_no_clause_ever_holds_nothing_is_committed_and_nothing_left_behind
     assert sorted(table.path.rglob("*.parquet")) == before
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_delete_only_merge_writes_no_rows_with_vectors(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     result = run(
@@ -159,6 +163,7 @@ def test_several_partners_are_refused_and_nothing_is_written(spark, tmp_path, mo
     assert sorted(table.path.rglob("*")) == before
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_several_partners_do_not_matter_for_an_unconditional_delete(spark, tmp_path, mode):
     table = built(tmp_path, mode, feed=True)
     builder = (
@@ -172,6 +177,7 @@ def test_several_partners_do_not_matter_for_an_unconditional_delete(spark, tmp_p
     assert rows_of(spark, table) == {(3, "old3"), (4, "old4"), (5, "old5"), (6, "six"), (7, "x")}
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_one_row_of_the_source_may_change_many(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = merge(spark, table, source(spark, (4, "w")), "t.id < s.id").whenMatchedUpdate(set={"t.v": "s.v"})
@@ -179,6 +185,7 @@ def test_one_row_of_the_source_may_change_many(spark, tmp_path, mode):
     assert rows_of(spark, table) == {(1, "w"), (2, "w"), (3, "w"), (4, "old4"), (5, "old5"), (6, "old6")}
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_nulls_match_nothing_unless_asked_null_safely(spark, tmp_path, mode):
     table = TableBuilder(tmp_path / "t", SCHEMA)
     if mode == "vectors":
@@ -191,6 +198,7 @@ def test_nulls_match_nothing_unless_asked_null_safely(spark, tmp_path, mode):
     assert rows_of(spark, table) == {(None, "x"), (1, "one")}
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_empty_source_changes_nothing_or_everything(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     upsert = merge(spark, table, source(spark).limit(0)).whenMatchedUpdateAll().whenNotMatchedInsertAll()
@@ -202,6 +210,7 @@ def test_empty_source_changes_nothing_or_everything(spark, tmp_path, mode):
     assert rows_of(spark, table) == set()
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_empty_target_takes_the_source(spark, tmp_path, mode):
     table = built(tmp_path, mode, groups=())
     builder = merge(spark, table, source(spark, (1, "a"))).whenMatchedDelete().whenNotMatchedInsertAll()
@@ -258,6 +267,7 @@ def test_value_of_another_clause_is_not_computed(spark, tmp_path, mode):
     assert {(1, "zero"), (2, "2.0")} <= rows_of(spark, table)
 
 
+@pytest.mark.one_kind("the same plan for other rows")
 def test_merge_without_a_change_makes_no_version(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = merge(spark, table, source(spark, (1, "a"))).whenMatchedUpdateAll("t.id > 5").whenMatchedDelete("false")

@@ -44,6 +44,7 @@ def rows_of(spark, table):
     return {row["id"]: tuple(row)[1:] for row in ebbtide.read(spark, str(table.path)).collect()}
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("mapping", [None, "name", "id"])
 def test_star_adds_the_columns_of_the_source(spark, tmp_path, mode, mapping):
     table = built(tmp_path, mode, mapping=mapping, feed=True)
@@ -78,6 +79,7 @@ def test_column_that_neither_side_has_is_refused(spark, tmp_path, mode):
     assert caught.value.error_class == "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_columns_that_the_source_lacks_are_kept(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     upsert = merge(spark, table, [(2, 7), (3, 8)], "id long, extra int")
@@ -98,6 +100,7 @@ def test_nested_fields_are_united_and_kept(spark, tmp_path, mode):
     }
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_nothing_to_add_leaves_the_metadata_alone(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     merge(spark, table, [(2, "B")], "ID long, v string").whenMatchedUpdateAll().execute()
@@ -113,6 +116,7 @@ def test_columns_of_the_change_feed_are_refused(spark, tmp_path, mode):
     assert caught.value.error_class == "RESERVED_CDC_COLUMNS_ON_WRITE"
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_type_that_needs_a_feature_brings_it(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     upsert = merge(spark, table, [(2, None)], "id long, at timestamp_ntz").whenMatchedUpdateAll()

@@ -44,6 +44,7 @@ def rows_of(spark, table):
     return {tuple(row) for row in ebbtide.read(spark, str(table.path)).collect()}
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_rows_move_between_partitions(spark, tmp_path, mode):
     table = builder(tmp_path, mode).partitioned_by("p").change_data_feed()
     table.file(rows(1, 2, p="a")).file(rows(3, p="b%c d")).file(rows(4, p=None)).commit()
@@ -55,6 +56,7 @@ def test_rows_move_between_partitions(spark, tmp_path, mode):
     assert rows_of(spark, table) == expected
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 def test_marked_rows_are_not_there(spark, tmp_path, mode):
     table = builder(tmp_path, "vectors").file(rows(1, 2, 3, 4), deleted=[1]).file(rows(5, 6), deleted=[0]).commit()
     frame = source(spark, (1, "n1", "x"), (2, "n2", "x"), (6, "n6", "x"))
@@ -71,6 +73,7 @@ def test_marked_rows_are_not_there(spark, tmp_path, mode):
         assert result.operation_metrics["numTargetFilesRemoved"] == 1
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_mapped_columns(spark, tmp_path, mode, mapping):
     table = builder(tmp_path, mode).column_mapping(mapping).change_data_feed().file(rows(1, 2, 3)).commit()
@@ -93,6 +96,7 @@ def test_nested_fields_are_updated_one_by_one(spark, tmp_path, mode):
     assert found == {1: {"a": 1, "n": {"x": "k1"}}, 2: {"a": None, "n": {"x": "k2"}}}
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_tracked_rows_keep_their_ids(spark, tmp_path, mode):
     table = builder(tmp_path, mode).row_tracking().file(rows(1, 2, 3)).commit()
     upsert = merge(spark, table, source(spark, (2, "n2", "x"), (9, "n9", "x")))
@@ -104,6 +108,7 @@ def test_tracked_rows_keep_their_ids(spark, tmp_path, mode):
     assert info["tags"]["delta.rowTracking.preserved"] == "true"
 
 
+@pytest.mark.one_kind("pruning reads the log and the text of the condition")
 @pytest.mark.parametrize("form", ["text", "column"])
 def test_files_outside_the_range_of_the_keys_are_not_looked_at(spark, tmp_path, mode, form):
     table = builder(tmp_path, mode).file(rows(1, 2)).file(rows(11, 12)).file(rows(21, 22)).commit()
@@ -114,6 +119,7 @@ def test_files_outside_the_range_of_the_keys_are_not_looked_at(spark, tmp_path, 
     assert (result.num_updated_rows, result.num_inserted_rows) == (1, 1)
 
 
+@pytest.mark.one_kind("pruning reads the log and the text of the condition")
 @pytest.mark.parametrize(
     ("condition", "after"),
     [
@@ -136,6 +142,7 @@ def test_pruning_never_loses_a_match(spark, tmp_path, condition, after):
     assert result.metrics.num_target_files_after_skipping <= after
 
 
+@pytest.mark.one_kind("pruning reads the log and the text of the condition")
 def test_null_keys_alone_match_nothing_and_read_nothing(spark, tmp_path, mode):
     table = builder(tmp_path, mode).file(rows(1, 2)).commit()
     result = (
@@ -152,6 +159,7 @@ def test_columns_that_an_insert_leaves_out_are_null(spark, tmp_path, mode):
     assert rows_of(spark, table) == {(1, "old1", "a"), (2, None, None)}
 
 
+@pytest.mark.one_value("the same calls for other values")
 def test_generated_columns_follow_what_they_are_made_of(spark, tmp_path, mode):
     path = str(tmp_path / "g")
     created = DeltaTable.create(spark).location(path).addColumn("id", "bigint").addColumn("v", "int")

@@ -64,6 +64,7 @@ def ids_of(spark, table):
     return sorted(row["id"] for row in ebbtide.read(spark, str(table.path)).collect())
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_file_that_nobody_looked_at_does_not_matter(spark, table):
     result = race(spark, table, delete(spark, table, "id = 11"), [2, 4])
     assert result.version == 2
@@ -71,6 +72,7 @@ def test_file_that_nobody_looked_at_does_not_matter(spark, table):
     assert ids_of(spark, table) == [1, 3, 4, 12, 102]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_row_that_the_winner_deleted_is_inserted(spark, table):
     result = race(spark, table, delete(spark, table, "id = 2"), [2, 3])
     assert (result.num_updated_rows, result.num_inserted_rows) == (1, 1)
@@ -84,6 +86,7 @@ def test_row_that_the_winner_appended_is_updated(spark, table):
     assert ids_of(spark, table) == [1, 3, 11, 12, 102, 104]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_duplicate_that_the_winner_made_is_no_second_partner(spark, table):
     store = open_store(str(table.path))
     result = race(spark, table, lambda: append(store, [2]), [2])
@@ -91,6 +94,7 @@ def test_duplicate_that_the_winner_made_is_no_second_partner(spark, table):
     assert ids_of(spark, table) == [1, 3, 11, 12, 102, 102]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_rows_without_a_partner_follow_the_winner(spark, table):
     store = open_store(str(table.path))
     clauses = {"not_matched_by_source": (DeleteClause("t.id > 3"),)}
@@ -99,6 +103,7 @@ def test_rows_without_a_partner_follow_the_winner(spark, table):
     assert ids_of(spark, table) == [1, 2, 3, 11]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_winner_that_did_it_all_leaves_nothing_to_do(spark, table):
     result = race(spark, table, delete(spark, table, "id = 2"), [2], {"matched": (DeleteClause(),)})
     assert (result.version, result.num_affected_rows) == (None, 0)
@@ -116,6 +121,7 @@ def plain(table, tmp_path):
     return builder.file([{"id": 1}, {"id": 2}, {"id": 3}]).file([{"id": 11}, {"id": 12}]).commit()
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_upgrade_to_vectors_meanwhile_neither_loses_nor_doubles_a_row(spark, plain):
     result = race(spark, plain, switched(plain, "true"), [2, 12, 4])
     assert (result.version, result.num_updated_rows, result.num_inserted_rows) == (2, 2, 1)
@@ -132,6 +138,7 @@ def test_merge_that_may_not_rebase_is_stopped_by_an_upgrade_to_vectors(spark, pl
     assert not unnamed_files(plain.path)
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
     """The merge has copied, or found partners in, files that had no vectors when it began."""
 
@@ -144,6 +151,7 @@ def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
     assert ids_of(spark, plain) == [2, 11, 12, 103]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_insertion_alone_follows_an_upgrade_to_vectors(spark, plain):
     def winner():
         switched(plain, "true")()
@@ -154,6 +162,7 @@ def test_insertion_alone_follows_an_upgrade_to_vectors(spark, plain):
     assert ids_of(spark, plain) == [1, 2, 3, 4, 11, 12]
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_switching_off_of_vectors_meanwhile_is_a_conflict(spark, table):
     delete(spark, table, "id = 11")()
     with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):

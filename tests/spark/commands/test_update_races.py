@@ -138,6 +138,7 @@ def test_rows_that_went_meanwhile_are_not_brought_back(spark, table, mode):
     assert values_of(spark, table) == {n: int(n == 1) for n in range(10) if n not in (2, 7)}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @MODES
 def test_update_of_what_the_winner_made_unmatched_does_nothing(spark, table, mode):
     winner = updated(spark, table, {"n": "5"}, "id = 1")
@@ -154,6 +155,7 @@ def test_update_of_what_the_winner_made_match_sees_it(spark, table, mode):
     assert values_of(spark, table) == {n: 50 * (n in (3, 8)) for n in range(10)}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @MODES
 def test_update_of_everything_takes_what_the_winner_left(spark, table, mode):
     def winner():
@@ -165,6 +167,7 @@ def test_update_of_everything_takes_what_the_winner_left(spark, table, mode):
     assert values_of(spark, table) == {n: 6 if n == 4 else 1 for n in range(1, 9)}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_update_that_raced_with_the_switching_on_of_vectors_marks(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).feature("deletionVectors").file(rows(*range(5))).commit()
     winner = lambda: set_property(open_store(str(builder.path)), "delta.enableDeletionVectors", "true")  # noqa: E731
@@ -182,6 +185,7 @@ def switched(table, value):
     return lambda: set_property(open_store(str(table.path)), "delta.enableDeletionVectors", value)
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @pytest.mark.parametrize("mode", ["on", "off", "auto"])
 def test_update_that_raced_with_an_upgrade_to_vectors_counts_each_row_once(spark, plain, mode):
     result = race(spark, plain, ADD_ONE, "id IN (1, 7)", switched(plain, "true"), deletion_vectors=mode)
@@ -201,6 +205,7 @@ def test_update_that_may_not_rebase_is_stopped_by_an_upgrade_to_vectors(spark, p
     assert_no_litter(plain)
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @pytest.mark.parametrize("mode", ["on", "off", "auto"])
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain, mode):
     """The update has copied rows of files that had no vectors when it began."""
@@ -216,6 +221,7 @@ def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain, m
     assert len(ebbtide.read(spark, str(plain.path)).collect()) == 8
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @MODES
 def test_update_is_stopped_by_the_switching_off_of_vectors(spark, table, mode):
     """Marks that it has made must not come into a table that wants none."""
@@ -229,6 +235,7 @@ def test_update_is_stopped_by_the_switching_off_of_vectors(spark, table, mode):
     assert values_of(spark, table) == {n: int(n in (1, 7)) for n in range(9)}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 @MODES
 def test_tracked_rows_keep_their_ids_through_a_lost_race(spark, tmp_path, mode):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().row_tracking()
@@ -240,6 +247,7 @@ def test_tracked_rows_keep_their_ids_through_a_lost_race(spark, tmp_path, mode):
     assert tracked_rows(builder.path) == before | {1: (1, 2), 2: (2, 2), 7: (7, 1)}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_application_transaction_is_recorded_when_the_winner_left_nothing(spark, table):
     winner = deleted(spark, table, "id = 1")
     result = race(spark, table, ADD_ONE, "id = 1", winner, txn_app_id="app", txn_version=1)
@@ -247,6 +255,7 @@ def test_application_transaction_is_recorded_when_the_winner_left_nothing(spark,
     assert log_state(table.path).transactions == {"app": 1}
 
 
+@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_same_application_transaction_lands_once_and_leaves_no_litter(spark, table):
     options = {"txn_app_id": "app", "txn_version": 1}
     winner = updated(spark, table, ADD_ONE, "id = 1", **options)

@@ -39,6 +39,7 @@ def tracked_table(path, *, feed=False, mapping=None, partitioned=False):
     return builder.file(rows(4, 5, 6, 7, part="b")).commit()
 
 
+@pytest.mark.one_value("the same calls for other values")
 @MODES
 @pytest.mark.parametrize("feed", [False, True], ids=["no feed", "change feed"])
 def test_updated_rows_keep_their_ids_and_name_the_new_commit(tmp_path, checked_update, mode, feed):
@@ -52,6 +53,7 @@ def test_updated_rows_keep_their_ids_and_name_the_new_commit(tmp_path, checked_u
     assert tracked_rows(builder.path) == before | {0: (0, 3), 2: (2, 2), 4: (4, 3)}
 
 
+@pytest.mark.one_value("the same calls for other values")
 @MODES
 def test_ids_outlive_a_change_of_the_way(tmp_path, checked_update, checked_delete, mode):
     builder = tracked_table(tmp_path / "t", partitioned=True)
@@ -63,6 +65,7 @@ def test_ids_outlive_a_change_of_the_way(tmp_path, checked_update, checked_delet
     assert tracked_rows(builder.path) == {key: expected[key] for key in (2, 3, 4, 6, 7)}
 
 
+@pytest.mark.one_value("the same calls for other values")
 @MODES
 def test_whole_table_keeps_its_ids(tmp_path, checked_update, mode):
     builder = tracked_table(tmp_path / "t")
@@ -71,6 +74,7 @@ def test_whole_table_keeps_its_ids(tmp_path, checked_update, mode):
     assert tracked_rows(builder.path) == {key: (row_id, 2) for key, (row_id, _) in before.items()}
 
 
+@pytest.mark.one_value("the same calls for other values")
 @MODES
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_mapped_tables_keep_their_ids(spark, tmp_path, checked_update, mapping, mode):

@@ -46,6 +46,7 @@ def made(spark, path, *, vectors="false", changes="false", partition_by=()):
     return path
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("partition_by", [(), ("p",)], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("changes", ["true", "false"], ids=["cdf", "no-cdf"])
 @pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewrites"])
@@ -161,6 +162,7 @@ def test_a_broken_constraint_leaves_the_old_rows_and_no_files(spark, tmp_path):
     assert (newest_version(path), files_below(path)) == (0, before)
 
 
+@pytest.mark.one_kind("the log decides, not Spark")
 @pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewrites"])
 def test_a_lost_race_leaves_no_file_behind(spark, tmp_path, vectors):
     path = made(spark, tmp_path / "t", vectors=vectors, changes="true")

@@ -73,6 +73,7 @@ def test_columns_of_every_odd_name_come_through_together(spark, tmp_path, row_in
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_partition_column_of_an_odd_name_has_its_values(spark, tmp_path, name):
     builder = table(tmp_path / "t", id=pa.int64()).schema(pa.schema({"id": pa.int64(), name: pa.bool_()}))
@@ -82,6 +83,7 @@ def test_partition_column_of_an_odd_name_has_its_values(spark, tmp_path, name):
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("name", ["a.b", "a`b", "with space", "é", "_metadata", "A=b"])
 def test_text_partition_column_of_an_odd_name_has_its_values(spark, tmp_path, name):
     builder = table(tmp_path / "t", id=pa.int64()).schema(pa.schema({"id": pa.int64(), name: pa.string()}))

@@ -44,6 +44,7 @@ def rows(count, start=0, part="p"):
     return [{"id": number, "part": part} for number in range(start, start + count)]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("partitioned", [True, False])
 @pytest.mark.parametrize("name", DIRECTORIES)
 def test_table_in_a_directory_of_any_name_is_read(spark, tmp_path, name, partitioned):

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 ROWS = [{"id": 0, "x": -0.0}, {"id": 1, "x": 1.0}, {"id": 2, "x": 0.0}, {"id": 3, "x": None}]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("type_name", ["float", "double"])
 @pytest.mark.parametrize("condition", ["x = {zero}", "x <=> {zero}", "x IN ({zero}, 7)", "NOT (x <> {zero})", "x <= {zero} AND x >= {zero}"])  # fmt: skip
 def test_zeros_of_both_signs_are_read_and_deleted(spark, tmp_path, condition, type_name):
@@ -38,6 +39,7 @@ def test_zeros_of_both_signs_are_read_and_deleted(spark, tmp_path, condition, ty
 NANS = [{"id": 0, "x": math.nan}, {"id": 1, "x": 1.0}]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("type_name", ["float", "double"])
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_marked_rows_are_gone_and_all_others_are_there(spark, tmp_path):
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_kind("numbers of rows, not calls of Spark")
 @pytest.mark.parametrize("deleted", [BORDERS, [65_535], [65_536], [MANY_ROWS - 1], range(64, 65_536)])
 def test_rows_at_the_borders_of_words_blocks_and_files_are_told_apart(spark, tmp_path, deleted):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).deletion_vectors()
@@ -73,6 +74,7 @@ def test_rows_at_the_borders_of_words_blocks_and_files_are_told_apart(spark, tmp
     assert frame.count() == MANY_ROWS - len(deleted)
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 @pytest.mark.matrix
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_file_cut_into_many_tasks_keeps_physical_positions(spark, tmp_path, vectorized):
@@ -85,6 +87,7 @@ def test_file_cut_into_many_tasks_keeps_physical_positions(spark, tmp_path, vect
         assert_same_rows(frame, builder.expected())
 
 
+@pytest.mark.one_kind("numbers of rows, not calls of Spark")
 @pytest.mark.parametrize("row_group_size", [1, 64, 100, 1_000])
 def test_row_groups_of_any_size_keep_physical_positions(spark, tmp_path, row_group_size):
     builder = table(tmp_path / "t")
@@ -92,6 +95,7 @@ def test_row_groups_of_any_size_keep_physical_positions(spark, tmp_path, row_gro
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 @pytest.mark.matrix
 def test_filter_that_skips_row_groups_does_not_shift_positions(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(3_000), deleted=range(1_500, 3_000, 3), row_group_size=100).commit()
@@ -100,6 +104,7 @@ def test_filter_that_skips_row_groups_does_not_shift_positions(spark, tmp_path):
     assert_same_rows(frame, expected)
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_record_level_filter_of_the_row_reader_does_not_shift_positions(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(1_000), deleted=range(500, 1_000, 3)).commit()
     settings = {
@@ -111,12 +116,14 @@ def test_record_level_filter_of_the_row_reader_does_not_shift_positions(spark, t
         assert_same_rows(frame, [row for row in builder.rows() if row["id"] > 700])
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_filter_for_a_marked_row_finds_nothing(spark, tmp_path):
     frame = ebbtide.read(spark, str(two_branches(tmp_path / "t").path))
     assert frame.where("id = 63").collect() == []
     assert [row.id for row in frame.where("id = 62").collect()] == [62]
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_limit_counts_live_rows_only(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(500), deleted=range(490)).commit()
     frame = ebbtide.read(spark, str(builder.path))
@@ -136,6 +143,7 @@ def test_table_joined_to_itself_shows_each_side_without_marked_rows(spark, tmp_p
     assert frame.join(ebbtide.read(spark, str(builder.path)), "id", "left_anti").count() == 0
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_table_joined_to_another_table_drops_the_marked_rows_of_both(spark, tmp_path):
     left = two_branches(tmp_path / "left")
     right = table(tmp_path / "right").file(numbered(100), deleted=[10, 20]).commit()
@@ -144,6 +152,7 @@ def test_table_joined_to_another_table_drops_the_marked_rows_of_both(spark, tmp_
     assert sorted(row.id for row in frame.select("id").collect()) == sorted(both)
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_frame_run_twice_gives_the_same_rows(spark, tmp_path):
     builder = two_branches(tmp_path / "t")
     frame = ebbtide.read(spark, str(builder.path))
@@ -166,6 +175,7 @@ def test_cached_frame_keeps_its_version_and_newer_reads_do_not_take_it(spark, tm
         cached.unpersist()
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_aggregates_see_live_rows_only(spark, tmp_path):
     builder = two_branches(tmp_path / "t")
     (row,) = ebbtide.read(spark, str(builder.path)).agg(F.count("*"), F.sum("id"), F.min("id"), F.max("id")).collect()
@@ -173,11 +183,13 @@ def test_aggregates_see_live_rows_only(spark, tmp_path):
     assert tuple(row) == (len(ids), sum(ids), min(ids), max(ids))
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_file_whose_rows_are_all_marked_gives_none(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(130), deleted=range(130)).file(numbered(1, 500)).commit()
     assert [row.id for row in ebbtide.read(spark, str(builder.path)).collect()] == [500]
 
 
+@pytest.mark.one_kind("about what lies in storage, not about Spark")
 @pytest.mark.parametrize(
     ("vector", "prefix", "share"),
     [("u", "", False), ("u", "ab", False), ("u", "", True), ("i", "", False), ("p", "", True)],
@@ -190,6 +202,7 @@ def test_vector_of_every_kind_is_followed(spark, tmp_path, vector, prefix, share
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 @pytest.mark.matrix
 def test_files_of_equal_size_are_told_apart_by_their_paths(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(100), deleted=[1]).file(numbered(100), deleted=[2, 70]).commit()
@@ -199,6 +212,7 @@ def test_files_of_equal_size_are_told_apart_by_their_paths(spark, tmp_path):
     assert_same_rows(frame, builder.expected())
 
 
+@pytest.mark.one_value("both row indexes and both forms of marks run on both kinds in the tests without this mark")
 def test_files_of_different_sizes_are_told_apart_without_hashing_paths(spark, tmp_path):
     builder = table(tmp_path / "t").file(numbered(100), deleted=[1]).file(numbered(150), deleted=[2, 70]).commit()
     frame = ebbtide.read(spark, str(builder.path))

@@ -68,6 +68,7 @@ def test_texts_of_special_characters_come_back_as_they_were(spark, tmp_path):
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("text", SPECIAL_TEXTS)
 def test_condition_on_a_special_text_finds_its_partition(spark, tmp_path, text):
     builder = table(tmp_path / "t", pa.string()).partitioned_by("part")

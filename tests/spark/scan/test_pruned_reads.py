@@ -79,6 +79,7 @@ CONDITIONS = {
 NOT_PROVEN = {("decimal", "column", "connect")}
 
 
+@pytest.mark.one_value("pruning reads the log and the text of the condition")
 @pytest.mark.parametrize("form", ["text", "column"])
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_files_that_a_condition_rules_out_are_not_opened(spark, builder, name, form, spark_kind):
@@ -133,6 +134,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     "where",
     ["10 / id > 1", "name = 5", "CAST(name AS INT) < 7", "id < 50 AND 10 / id > 1", "id < 50 OR 10 / id > 1", "id < 9"],

@@ -251,6 +251,7 @@ def others(tmp_path):
     return builder.deletion_vectors().file(rows, deleted=[1]).commit()
 
 
+@pytest.mark.one_value("Spark's SQL is the same on both kinds")
 @pytest.mark.parametrize(
     ("condition", "left"),
     [
