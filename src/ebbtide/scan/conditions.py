@@ -11,7 +11,7 @@ which is turned into SQL as a guess, and the guess counts only when Spark itself
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pyspark.errors import PySparkException
@@ -22,9 +22,9 @@ from pyspark.sql import types as T
 from ebbtide.log import Snapshot
 from ebbtide.pruning import PruneResult, Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
-from ebbtide.spark_border import asking_the_analyser
+from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, quoted
 
-__all__ = ["asked_of_any_row", "condition_text", "empty_frame", "prune_snapshot", "said"]
+__all__ = ["asked_of_any_row", "column_text", "condition_text", "empty_frame", "prune_snapshot", "said"]
 
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
@@ -47,7 +47,7 @@ def asked_of_any_row(spark: SparkSession, snapshot: Snapshot, text: str | None) 
         snapshot.schema,
         tuple(snapshot.metadata.partition_columns),
         snapshot.properties.column_mapping_mode,
-        case_sensitive=_is_case_sensitive(spark),
+        case_sensitive=is_case_sensitive(spark),
     )
     return harmless_part(text, scope)
 
@@ -63,13 +63,9 @@ def prune_snapshot(
         partition_columns=snapshot.metadata.partition_columns,
         column_mapping_mode=snapshot.properties.column_mapping_mode,
         alias=alias,
-        case_sensitive=_is_case_sensitive(spark),
+        case_sensitive=is_case_sensitive(spark),
         session_timezone=spark.conf.get("spark.sql.session.timeZone"),
     )
-
-
-def _is_case_sensitive(spark: SparkSession) -> bool:
-    return spark.conf.get("spark.sql.caseSensitive") == "true"
 
 
 def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
@@ -91,9 +87,25 @@ def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = Fal
     shown = _SHOWN.fullmatch(str(condition))
     if shown is None or len(shown.group(1)) > _LONGEST_TEXT:
         return None
-    names = [*frame.columns, *(_QUALIFIER.findall(shown.group(1)) if qualified else ())]
-    guesses = [guess for guess in (_infix(shown.group(1), names), shown.group(1)) if guess is not None]
-    return next((guess for guess in guesses if _means_the_same(frame, condition, guess)), None)
+    guesses = [column_text(condition, {name: quoted(name) for name in frame.columns}, qualified=qualified), shown[1]]
+    return next((guess for guess in guesses if guess and _means_the_same(frame, condition, guess)), None)
+
+
+def column_text(column: Column, names: Mapping[str, str], *, qualified: bool = False) -> str | None:
+    """A guess at SQL for a Column, from its printed form; `names` maps columns to what they are called in the SQL.
+
+    None when it is printed in no known form. Whoever uses the text must prove that it means the same.
+    """
+    shown = _SHOWN.fullmatch(str(column))
+    tokens = None if shown is None else _tokens(shown[1])
+    if shown is None or tokens is None:
+        return None
+    qualifiers = set(_QUALIFIER.findall(shown[1])) if qualified else set()
+    try:
+        text, rest = _expression(tokens, {name.lower(): text for name, text in names.items()}, qualifiers)
+    except (IndexError, RecursionError):
+        return None
+    return text if not rest else None
 
 
 def _means_the_same(frame: DataFrame, condition: Column, guess: str) -> bool:
@@ -103,18 +115,6 @@ def _means_the_same(frame: DataFrame, condition: Column, guess: str) -> bool:
     except PySparkException:
         # A condition that does not resolve is reported where it is used, not where it is guessed at.
         return False
-
-
-def _infix(shown: str, columns: Sequence[str]) -> str | None:
-    """The prefix form as SQL; None when it is not of that form."""
-    tokens = _tokens(shown)
-    if tokens is None:
-        return None
-    try:
-        text, rest = _expression(tokens, {name.lower() for name in columns})
-    except (IndexError, RecursionError):
-        return None
-    return text if not rest else None
 
 
 def _tokens(shown: str) -> list[tuple[str, str]] | None:
@@ -129,7 +129,9 @@ def _tokens(shown: str) -> list[tuple[str, str]] | None:
     return tokens
 
 
-def _expression(tokens: Sequence[tuple[str, str]], columns: set[str]) -> tuple[str, Sequence[tuple[str, str]]]:
+def _expression(
+    tokens: Sequence[tuple[str, str]], names: Mapping[str, str], qualifiers: set[str]
+) -> tuple[str, Sequence[tuple[str, str]]]:
     kind, text = tokens[0]
     rest = tokens[1:]
     if kind == "string":
@@ -137,19 +139,22 @@ def _expression(tokens: Sequence[tuple[str, str]], columns: set[str]) -> tuple[s
     if kind == "mark":
         raise IndexError(text)
     if not rest or rest[0] != ("mark", "("):
-        return _leaf(text, columns), rest
+        return _leaf(text, names, qualifiers), rest
     arguments: list[str] = []
     while rest[0] != ("mark", ")"):
-        argument, rest = _expression(rest[1:], columns)
+        argument, rest = _expression(rest[1:], names, qualifiers)
         arguments.append(argument)
     return _call(text, arguments), rest[1:]
 
 
-def _leaf(text: str, columns: set[str]) -> str:
+def _leaf(text: str, names: Mapping[str, str], qualifiers: set[str]) -> str:
     """A name or a literal. Spark Connect shows strings without quotes, and both show dates so."""
-    if text.lower() in columns:
-        return "`" + text.replace("`", "``") + "`"
-    if text.startswith("`") or text.split(".", maxsplit=1)[0].lower() in columns:
+    if text.lower() in names:
+        return names[text.lower()]
+    first, _, inner = text.partition(".")
+    if inner and first.lower() in names:
+        return f"{names[first.lower()]}.{inner}"
+    if text.startswith("`") or first in qualifiers:
         return text
     if _NUMBER.fullmatch(text) or text.lower() in {"true", "false", "null"}:
         return text

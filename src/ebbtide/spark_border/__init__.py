@@ -26,7 +26,7 @@ from ebbtide.spark_border.reading import (
     with_file_metadata,
 )
 from ebbtide.spark_border.running import compute_once, interruptible, observed, reported
-from ebbtide.spark_border.session import is_connect
+from ebbtide.spark_border.session import is_case_sensitive, is_connect
 from ebbtide.spark_border.settings import listing_settings, parquet_write_settings, read_by_field_id, search_settings
 from ebbtide.spark_border.writing import footer_shows_nan, parquet_writer
 
@@ -51,6 +51,7 @@ __all__ = [
     "frame_from_arrow",
     "input_files",
     "interruptible",
+    "is_case_sensitive",
     "is_connect",
     "listing_settings",
     "not_pushed",

@@ -46,6 +46,9 @@ _VIOLATIONS = frozenset(
     }
 )
 _FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
+# A column of another DataFrame, as classic Spark and as Connect call it.
+_BOUND_ELSEWHERE = ("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")
+_QUOTED = re.compile(r'"([^"]+)"')
 # Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
 _JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
@@ -68,6 +71,8 @@ def _raise_translated(error: PySparkException | JvmError, doing: str) -> NoRetur
     if ours is not None:
         kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
         raise kind(ours[2], error_class=ours[1]) from error
+    if name.startswith(_BOUND_ELSEWHERE):
+        raise UnknownColumnError(f"While {doing}: {_bound_elsewhere(error)}", error_class=name) from error
     message = f"While {doing}: {_first_line(error)}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         raise MissingDataFileError(f"{message} The log names this file, but it is not in storage.") from error
@@ -80,6 +85,15 @@ def _raise_translated(error: PySparkException | JvmError, doing: str) -> NoRetur
     if isinstance(error, AnalysisException):
         raise InvalidPredicateError(message, error_class=name) from error
     raise RequestError(message, error_class=name) from error
+
+
+def _bound_elsewhere(error: PySparkException | JvmError) -> str:
+    found = _QUOTED.search(str(error))
+    name = found[1] if found else "id"
+    return (
+        f"the column '{name}' belongs to another DataFrame, as in df['{name}'], which means nothing here. Nothing was "
+        f"done. Write the column's name: F.col('{name}'), with the alias in front in a merge, or SQL text."
+    )
 
 
 def _condition_in(error: JvmError) -> str:

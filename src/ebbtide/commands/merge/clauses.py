@@ -19,25 +19,23 @@ from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
+from ebbtide.commands.merge.bound_columns import Rebinder
+from ebbtide.commands.merge.evolution import UNRESOLVED, by_field, evolved, has_same_fields
 from ebbtide.commands.merge.request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
 from ebbtide.commands.merge.source import Source
-from ebbtide.commands.row_level.assignments import Assignment, Target, find_target
+from ebbtide.commands.row_level.assignments import Assignment, Target, find_target, refuse_identity
 from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata
-from ebbtide.protocol.features import column_mapping_mode
-from ebbtide.protocol.schema import DataType, StructField, StructType, parse_schema, split_column_path
-from ebbtide.protocol.schema_evolution import evolved_metadata
+from ebbtide.protocol.schema import StructType, parse_schema
 from ebbtide.pruning import nondeterministic_functions
 from ebbtide.scan.conditions import condition_text, empty_frame
 from ebbtide.sql_text import text_has_subquery
 
 __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
-_UNRESOLVED: Final = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 _NOT_DETERMINISTIC: Final = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
 _AGGREGATE: Final = "DELTA_AGGREGATION_NOT_SUPPORTED"
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
@@ -116,13 +114,16 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     """Judge the request; RequestError or one of its kind if it cannot be done."""
     alias = request.target_alias or border.HelperNames(snapshot.schema.names, source.columns).pick("target")
     target = empty_frame(spark, snapshot).alias(alias)
-    metadata = _evolved(snapshot, request, source)
+    metadata = evolved(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
-    judge = _Judge(spark, source, schema, alias, request.schema_evolution)
+    rebinder = Rebinder(spark, target, alias, source)
+    judge = _Judge(spark, source, schema, alias, request.schema_evolution, rebinder)
     with _reading("the source and the target"):
         both = target.crossJoin(source.given)
     condition = judge.condition(both, request.condition, "ON")
-    text = request.condition if isinstance(request.condition, str) else condition_text(both, condition, qualified=True)
+    text = request.condition if isinstance(request.condition, str) else None
+    if text is None and condition is request.condition:
+        text = condition_text(both, condition, qualified=True)
     return BoundMerge(
         condition=condition,
         text=text,
@@ -146,6 +147,7 @@ class _Judge:
     schema: StructType
     alias: str
     evolves: bool
+    rebinder: Rebinder
 
     def clause(self, scope: DataFrame, clause: UpdateClause | DeleteClause | InsertClause, where: str) -> BoundClause:
         given = clause.condition
@@ -183,9 +185,9 @@ class _Judge:
             column = F.expr(condition) if isinstance(condition, str) else condition
             border.analyse(scope.where(column))
             # A join condition must be deterministic, a filter need not be.
-            other = self.spark.range(1).select(F.lit(1).alias(border.HelperNames(scope.columns).pick("other")))
-            border.analyse(scope.join(other, column, "left_semi"))
-        return column
+            name = border.HelperNames(self.schema.names, self.source.columns).pick("other")
+            border.analyse(scope.join(self.spark.range(1).select(F.lit(1).alias(name)), column, "left_semi"))
+            return self.rebinder.rebound(condition) if isinstance(condition, Column) else column
 
     def assignments(self, scope: DataFrame, values: ValuesOf, kind: Kind) -> tuple[Assignment, ...]:
         if values is None:
@@ -196,12 +198,17 @@ class _Judge:
             columns.append(_value(value, target))
         with _reading(f"the values of {kind.upper()}"):
             # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
-            for column in columns:
-                border.analyse(scope.where(column.isNull()))
+            # One filter for all: each question takes the analyser as long as there are columns.
+            border.analyse(scope.where((columns[0] if len(columns) == 1 else F.struct(*columns)).isNull()))
             types = scope.select(*(column.alias(f"c{place}") for place, column in enumerate(columns))).schema.fields
+            # Values that are SQL text are not bound to anything.
+            own = [
+                self.rebinder.rebound(column) if isinstance(value, Column) else column
+                for column, (_, value) in zip(columns, values, strict=True)
+            ]
         found = tuple(
             Assignment(target, column, field.dataType)
-            for target, column, field in zip(targets, columns, types, strict=True)
+            for target, column, field in zip(targets, own, types, strict=True)
         )
         for assignment in found:
             self._check_nested(assignment)
@@ -209,9 +216,9 @@ class _Judge:
 
     def _target(self, name: str, kind: Kind) -> Target:
         try:
-            target = find_target(self.schema, name, alias=self.alias)
+            target = find_target(self.schema, name, alias=self.alias, is_exact=self.source.is_exact)
         except UnknownColumnError as error:
-            raise UnknownColumnError(_plain(error), error_class=_UNRESOLVED) from error
+            raise UnknownColumnError(_plain(error), error_class=UNRESOLVED) from error
         if kind == "insert" and len(target.path) > 1:
             raise RequestError(
                 f"INSERT gives a value to '{target.shown}', a field of a struct. Give the whole column "
@@ -226,119 +233,41 @@ class _Judge:
             if self.evolves
             else [field.name for field in self.schema.fields]
         )
+        fields = {self.source.key(field.name): field for field in self.schema.fields}
         for name in names:
-            field, column = self.schema.get(name), self.source.get(name)
-            if column is None or field is None:
-                if field is not None and _GENERATED in field.metadata:
+            field, column = fields.get(self.source.key(name)), self.source.get(name)
+            if field is None:
+                raise UnknownColumnError(
+                    f"{kind.upper()} * has no column '{name}' to write to: letter case counts in this session "
+                    "(spark.sql.caseSensitive=true). Rename the column in the source.",
+                    error_class=UNRESOLVED,
+                )
+            if column is None:
+                if _GENERATED in field.metadata:
                     continue
                 raise UnknownColumnError(
                     f"{kind.upper()} * needs the column '{name}' in the source, which has "
                     f"{', '.join(found.name for found in self.source.fields.values())}. Name the columns instead, or "
                     "use schema evolution.",
-                    error_class=_UNRESOLVED,
+                    error_class=UNRESOLVED,
                 )
             value = self.source.copy_of(name)
-            whole = Assignment(find_target(self.schema, border.quoted(field.name)), value, column.dataType)
+            refuse_identity(field)
+            whole = Assignment(Target((field.name,), field), value, column.dataType)
             if kind == "update" and self.evolves:
-                yield from _by_field(whole)
+                yield from by_field(whole)
             else:
                 self._check_nested(whole)
                 yield whole
 
     def _check_nested(self, assignment: Assignment) -> None:
         """Without evolution a struct has exactly the fields of its column: nothing is dropped or made up silently."""
-        if not self.evolves and not _has_same_fields(assignment.given, assignment.target.field.type):
+        if not self.evolves and not has_same_fields(assignment.given, assignment.target.field.type):
             raise RequestError(
                 f"The value for '{assignment.target.shown}' is {assignment.given.simpleString()}, and the column has "
                 f"other fields. All nested columns must match; schema evolution would add those that are missing.",
                 error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
             )
-
-
-# --- evolution --------------------------------------------------------------------------------------------------------
-
-
-def _evolved(snapshot: Snapshot, request: MergeRequest, source: Source) -> Metadata:
-    if not request.schema_evolution:
-        return snapshot.metadata
-    wanted: dict[str, StructField] = {}
-    for clause in (*request.matched, *request.not_matched):
-        if isinstance(clause, DeleteClause):
-            continue
-        paths = [(name,) for name in source.fields] if clause.values is None else _paths(clause.values, request)
-        for path in paths:
-            column = source.get(path[0])
-            if column is not None:
-                field = _along(_protocol_field(column), path)
-                known = wanted.get(path[0].lower())
-                wanted[path[0].lower()] = field if known is None else _united(known, field)
-    incoming = StructType(tuple(wanted[name] for name in source.fields if name in wanted))
-    mode = column_mapping_mode(snapshot.protocol, snapshot.metadata)
-    return evolved_metadata(snapshot.metadata, incoming, column_mapping_mode=mode)
-
-
-def _paths(values: Sequence[tuple[str, Expression]], request: MergeRequest) -> Iterator[tuple[str, ...]]:
-    for name, _ in values:
-        parts = split_column_path(name)
-        has_alias = request.target_alias is not None and parts[0].lower() == request.target_alias.lower()
-        yield parts[1:] if has_alias and len(parts) > 1 else parts
-
-
-def _protocol_field(column: T.StructField) -> StructField:
-    return parse_schema(T.StructType([column]).json(), source="the schema of the source").fields[0]
-
-
-def _along(field: StructField, path: Sequence[str]) -> StructField:
-    """The field with nothing in it but what the path leads to."""
-    if len(path) == 1 or not isinstance(field.type, StructType):
-        return field
-    inner = field.type.get(path[1])
-    kept = () if inner is None else (_along(inner, path[1:]),)
-    return StructField(field.name, StructType(kept), field.nullable, field.metadata)
-
-
-def _united(one: StructField, other: StructField) -> StructField:
-    if not (isinstance(one.type, StructType) and isinstance(other.type, StructType)):
-        return one
-    fields = {field.name.lower(): field for field in one.type.fields}
-    for field in other.type.fields:
-        known = fields.get(field.name.lower())
-        fields[field.name.lower()] = field if known is None else _united(known, field)
-    return StructField(one.name, StructType(tuple(fields.values())), one.nullable, one.metadata)
-
-
-def _by_field(assignment: Assignment) -> Iterator[Assignment]:
-    """A struct of the source that lacks fields of the column is assigned field by field, so that those are kept."""
-    given, wanted = assignment.given, assignment.target.field.type
-    if _covers(given, wanted) or not (isinstance(given, T.StructType) and isinstance(wanted, StructType)):
-        yield assignment
-        return
-    for part in given.fields:
-        field = wanted.get(part.name)
-        if field is None:
-            raise UnknownColumnError(
-                f"'{assignment.target.shown}' has no field '{part.name}'.", error_class=_UNRESOLVED
-            )
-        target = Target((*assignment.target.path, field.name), field)
-        yield from _by_field(Assignment(target, assignment.value.getField(part.name), part.dataType))
-
-
-def _covers(given: T.DataType, wanted: DataType) -> bool:
-    if isinstance(given, T.StructType) and isinstance(wanted, StructType):
-        parts = {part.name.lower(): part.dataType for part in given.fields}
-        return all(
-            field.name.lower() in parts and _covers(parts[field.name.lower()], field.type) for field in wanted.fields
-        )
-    return True
-
-
-def _has_same_fields(given: T.DataType, wanted: DataType) -> bool:
-    if isinstance(given, T.StructType) and isinstance(wanted, StructType):
-        parts = {part.name.lower(): part.dataType for part in given.fields}
-        return set(parts) == {field.name.lower() for field in wanted.fields} and all(
-            _has_same_fields(parts[field.name.lower()], field.type) for field in wanted.fields
-        )
-    return True
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -395,7 +324,7 @@ def _reading(what: str) -> Iterator[None]:
     except UnknownColumnError as error:
         if error.error_class.startswith("AMBIGUOUS"):
             raise
-        raise UnknownColumnError(_plain(error), error_class=_UNRESOLVED) from error
+        raise UnknownColumnError(_plain(error), error_class=UNRESOLVED) from error
     except InvalidPredicateError as error:
         if error.error_class.startswith("INVALID_NON_DETERMINISTIC"):
             raise InvalidPredicateError(_plain(error), error_class=_NOT_DETERMINISTIC) from error

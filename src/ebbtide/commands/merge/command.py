@@ -61,7 +61,7 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
 
     def bind(self, snapshot: Snapshot) -> tuple[BoundMerge, Source]:
         """The clauses, checked against both sides, and the source, which has not been read yet."""
-        source = open_source(self.request, snapshot.schema.names)
+        source = open_source(self.spark, self.request, snapshot.schema.names)
         merge = bind_merge(self.spark, snapshot, self.request, source)
         _refuse_change_columns(snapshot, merge)
         return merge, source

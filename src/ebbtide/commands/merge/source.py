@@ -44,7 +44,9 @@ class Source:
     rows: DataFrame
     frame: DataFrame
     row_id: str
-    # By the user's name in lower case.
+    # Whether letter case counts in names, as the session has it.
+    is_exact: bool
+    # By `key` of the user's name, like `fields`.
     copies: Mapping[str, str]
     # All columns of `frame`.
     columns: tuple[str, ...]
@@ -102,15 +104,20 @@ class Source:
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
-        return F.expr(self.copies[name.lower()])
+        return F.expr(self.copies[self.key(name)])
+
+    def key(self, name: str) -> str:
+        """By which a name is found: names that the session calls equal have the same."""
+        return _key(name, self.is_exact)
 
     def get(self, name: str) -> T.StructField | None:
-        """The column of that name, whatever its case; None when there is none."""
-        if name.lower() in self.ambiguous:
+        """The column that the session finds under that name; None when there is none."""
+        if self.key(name) in self.ambiguous:
             raise UnknownColumnError(
-                f"The source has more than one column '{name}'.", error_class="AMBIGUOUS_REFERENCE"
+                f"The source has more than one column '{name}'. Rename one of them, or leave it out.",
+                error_class="AMBIGUOUS_REFERENCE",
             )
-        return self.fields.get(name.lower())
+        return self.fields.get(self.key(name))
 
     def pinned(
         self, spark: SparkSession, aggregates: Mapping[str, str], key_bytes: str | None
@@ -154,27 +161,33 @@ class Source:
         return f"count(1) * {fixed_bytes} + coalesce(sum({_total(texts)}), 0L)"
 
 
-def open_source(request: MergeRequest, target_columns: Iterable[str]) -> Source:
+def open_source(spark: SparkSession, request: MergeRequest, target_columns: Iterable[str]) -> Source:
     """The source as it was given: nothing is computed yet. Helper columns are called like none of either side."""
     named = request.source if request.source_alias is None else request.source.alias(request.source_alias)
     with border.spark_errors("reading the source of the merge"):
         fields = named.schema.fields
-    times = Counter(field.name.lower() for field in fields)
+    is_exact = border.is_case_sensitive(spark)
+    times = Counter(_key(field.name, is_exact) for field in fields)
     names = border.HelperNames((field.name for field in fields), target_columns)
     row_id = names.pick("source_row")
     rows = named.selectExpr("*", f"monotonically_increasing_id() AS {row_id}")
-    unambiguous = {field.name.lower(): field for field in fields if times[field.name.lower()] == 1}
+    unambiguous = {key: field for field in fields if times[key := _key(field.name, is_exact)] == 1}
     copies = {name: names.pick(f"source_column_{place}") for place, name in enumerate(unambiguous)}
     return Source(
         given=named,
         rows=rows,
         frame=_with_copies(rows, unambiguous, copies),
         row_id=row_id,
+        is_exact=is_exact,
         copies=copies,
         columns=(*(field.name for field in fields), row_id, *copies.values()),
         fields=unambiguous,
         ambiguous=frozenset(name for name, count in times.items() if count > 1),
     )
+
+
+def _key(name: str, is_exact: bool) -> str:
+    return name if is_exact else name.lower()
 
 
 def _with_copies(rows: DataFrame, fields: Mapping[str, T.StructField], copies: Mapping[str, str]) -> DataFrame:

@@ -27,7 +27,15 @@ from ebbtide.protocol.schema import StructField, StructType, split_column_path
 from ebbtide.scan.conditions import empty_frame
 from ebbtide.write.assignment import stored
 
-__all__ = ["Assignment", "BoundAssignments", "Target", "assigned_column", "bind_assignments", "find_target"]
+__all__ = [
+    "Assignment",
+    "BoundAssignments",
+    "Target",
+    "assigned_column",
+    "bind_assignments",
+    "find_target",
+    "refuse_identity",
+]
 
 _DEFAULT = "CURRENT_DEFAULT"
 _NOT_OF_ONE_ROW = (
@@ -120,14 +128,14 @@ def bind_assignments(
     cannot be assigned to, InvalidPredicateError for a value that is no expression over a row.
     """
     schema = snapshot.schema
-    targets = [find_target(schema, name, alias=alias) for name, _ in assignments]
+    is_exact = border.is_case_sensitive(spark)
+    targets = [find_target(schema, name, alias=alias, is_exact=is_exact) for name, _ in assignments]
     _refuse_overlaps(targets)
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
-    bound = []
-    for target, (_, value) in zip(targets, assignments, strict=True):
-        column = _value(value, target, schema)
-        bound.append(Assignment(target, column, _type_of(named, column, target)))
+    values = [_value(value, target, schema) for target, (_, value) in zip(targets, assignments, strict=True)]
+    types = _types_of(named, values, targets)
+    bound = [Assignment(*parts) for parts in zip(targets, values, types, strict=True)]
     policy = spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI"
     judged = BoundAssignments(schema, tuple(bound), alias, policy)
     # Types that cannot be stored are refused here, where nothing has been read yet.
@@ -136,10 +144,13 @@ def bind_assignments(
     return judged
 
 
-def find_target(schema: StructType, name: str, *, alias: str | None = None) -> Target:
-    """The column or field that a name means; the table's alias may stand in front of it."""
+def find_target(schema: StructType, name: str, *, alias: str | None = None, is_exact: bool = False) -> Target:
+    """The column or field that a name means; the table's alias may stand in front of it.
+
+    `is_exact`: letter case counts, as it does in a session with spark.sql.caseSensitive=true.
+    """
     parts = split_column_path(name)
-    if alias is not None and len(parts) > 1 and parts[0].lower() == alias.lower() and schema.get(parts[1]) is not None:
+    if len(parts) > 1 and _is_alias(parts[0], alias, is_exact) and _field_of(schema, parts[1], is_exact) is not None:
         parts = parts[1:]
     path: list[str] = []
     fields: StructType | object = schema
@@ -147,7 +158,7 @@ def find_target(schema: StructType, name: str, *, alias: str | None = None) -> T
     for part in parts:
         if not isinstance(fields, StructType):
             raise _not_a_struct(name, path)
-        field = fields.get(part)
+        field = _field_of(fields, part, is_exact)
         if field is None:
             raise _unknown(name, part, path, fields)
         path.append(field.name)
@@ -155,13 +166,28 @@ def find_target(schema: StructType, name: str, *, alias: str | None = None) -> T
     if field is None:
         raise RequestError(f"{name!r} does not name a column.")
     top = schema.get(path[0])
-    if top is not None and top.is_identity:
+    if top is not None:
+        refuse_identity(top)
+    return Target(tuple(path), field)
+
+
+def refuse_identity(field: StructField) -> None:
+    """RequestError for a column whose values only the engine that made the table may give."""
+    if field.is_identity:
         raise RequestError(
-            f"'{path[0]}' is an identity column: the engine that made the table gives it its values, once, and they "
+            f"'{field.name}' is an identity column: the engine that made the table gives it its values, once, and they "
             "cannot be assigned. Leave it out of SET; insert rows with that engine.",
             error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
         )
-    return Target(tuple(path), field)
+
+
+def _field_of(fields: StructType, name: str, is_exact: bool) -> StructField | None:
+    field = fields.get(name)
+    return None if field is None or (is_exact and field.name != name) else field
+
+
+def _is_alias(name: str, alias: str | None, is_exact: bool) -> bool:
+    return alias is not None and (name == alias or (not is_exact and name.lower() == alias.lower()))
 
 
 def assigned_column(field: StructField, old: Column, values: Mapping[tuple[str, ...], Column]) -> Column:
@@ -190,6 +216,19 @@ def _value(value: str | Column, target: Target, schema: StructType) -> Column:
         return F.expr(str(target.field.metadata.get(_DEFAULT, "NULL")))
     with border.spark_errors(f"reading the new value {value!r} of '{target.shown}'"):
         return F.expr(value)
+
+
+def _types_of(frame: DataFrame, values: Sequence[Column], targets: Sequence[Target]) -> list[T.DataType]:
+    """The types of all values. They are asked together, and one by one only to say which of them is wrong."""
+    if len(values) > 1:
+        try:
+            with border.asking_the_analyser():
+                border.analyse(frame.where(F.struct(*values).isNull()))
+                named = [value.alias(f"c{place}") for place, value in enumerate(values)]
+                return [field.dataType for field in frame.select(*named).schema.fields]
+        except PySparkException:
+            pass
+    return [_type_of(frame, value, target) for value, target in zip(values, targets, strict=True)]
 
 
 def _type_of(frame: DataFrame, value: Column, target: Target) -> T.DataType:

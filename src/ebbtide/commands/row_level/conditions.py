@@ -135,7 +135,7 @@ def partition_predicate(
     return ReadPredicate(
         partition_condition=" AND ".join(f"({part})" for part in parts) or None,
         alias=alias,
-        case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+        case_sensitive=border.is_case_sensitive(spark),
         session_timezone=spark.conf.get("spark.sql.session.timeZone"),
     )
 
@@ -145,25 +145,27 @@ def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest
     if request.condition is None:
         return None
     if isinstance(request.condition, MatchingKeys):
-        return bind_keys(snapshot, request.condition)
+        return bind_keys(spark, snapshot, request.condition)
     return bind_condition(spark, snapshot, request.condition, alias=request.alias, shown=request.shown)
 
 
-def bind_keys(snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
+def bind_keys(spark: SparkSession, snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
     """The keys, checked against both sides and pinned: they may be read more than once."""
     on = (keys.on,) if isinstance(keys.on, str) else tuple(keys.on)
     if not on:
         raise RequestError("delete_matching needs at least one key column: on=['id'].")
-    _require_columns(on, snapshot.schema.names, f"the table at {snapshot.store.url}")
-    _require_columns(on, keys.source.columns, "the source DataFrame")
+    is_exact = border.is_case_sensitive(spark)
+    _require_columns(on, snapshot.schema.names, f"the table at {snapshot.store.url}", is_exact=is_exact)
+    _require_columns(on, keys.source.columns, "the source DataFrame", is_exact=is_exact)
     with border.spark_errors("reading the keys to delete"):
         pinned = keys.source.select(*(border.column(name) for name in on)).distinct().localCheckpoint()
     return KeyMatcher(pinned, on)
 
 
-def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str) -> None:
-    known = {name.lower() for name in present}
-    missing = [name for name in wanted if name.lower() not in known]
+def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str, *, is_exact: bool) -> None:
+    """`is_exact`: letter case counts."""
+    known = set(present) if is_exact else {name.lower() for name in present}
+    missing = [name for name in wanted if (name if is_exact else name.lower()) not in known]
     if missing:
         raise UnknownColumnError(f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.")
 

@@ -1,0 +1,71 @@
+"""Do names follow spark.sql.caseSensitive wherever a command looks them up?"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.support.table_builder import TableBuilder
+
+import ebbtide
+from ebbtide.errors import UnknownColumnError
+from ebbtide.table import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema({"id": pa.int64(), "s": pa.int64(), "p": pa.struct({"x": pa.int64()})})
+
+
+@pytest.fixture
+def delta(spark, tmp_path):
+    rows = [{"id": number, "s": number, "p": {"x": number}} for number in (1, 2)]
+    TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(rows).commit()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    yield DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
+    spark.conf.unset("spark.sql.caseSensitive")
+
+
+def shown(delta):
+    return {(row["id"], row["s"], row["p"]["x"] if row["p"] else None) for row in delta.toDF().collect()}
+
+
+def test_name_in_another_letter_case_is_refused_everywhere(spark, delta):
+    source = spark.createDataFrame([(1, 7)], "id long, s long").alias("src")
+    capital = spark.createDataFrame([(1, 7, (1,))], "id long, S long, p struct<x: long>").alias("src")
+    on = "t.id = src.id"
+    for call in (
+        lambda: delta.update("id = 1", {"S": "9"}),
+        lambda: delta.update("id = 1", {"p.X": "9"}),
+        lambda: delta.update("id = 1", {"T.s": "9"}),
+        lambda: delta.update("id = 1", {"s": "S"}),
+        lambda: delta.delete("S = 1"),
+        lambda: delta.delete_matching(source, on="S"),
+        lambda: delta.delete_matching(capital, on="s"),
+        lambda: delta.merge(source, on).whenMatchedUpdate(None, {"S": "9"}).execute(),
+        lambda: delta.merge(source, on).whenNotMatchedInsert(None, {"id": "src.id", "S": "9"}).execute(),
+        lambda: delta.merge(source, on).whenNotMatchedBySourceUpdate(None, {"S": "9"}).execute(),
+        lambda: delta.merge(capital, on).whenMatchedUpdateAll().execute(),
+        lambda: delta.merge(capital, on).whenNotMatchedInsertAll().execute(),
+        lambda: delta.merge(capital, on).withSchemaEvolution().whenMatchedUpdateAll().execute(),
+    ):
+        with pytest.raises(UnknownColumnError):
+            call()
+    assert delta.history().count() == 1
+
+
+def test_names_that_differ_in_letter_case_alone_are_two_columns_of_the_source(spark, delta):
+    source = spark.createDataFrame([(1, 7, 8, (5,)), (9, 3, 4, None)], "id long, s long, S long, p struct<x: long>")
+    builder = delta.merge(source.alias("src"), "t.id = src.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    builder.execute()
+    assert shown(delta) == {(1, 7, 5), (2, 2, 2), (9, 3, None)}
+    delta.merge(source.alias("src"), "t.id = src.id").whenMatchedUpdate(None, {"s": "src.S", "p.x": "src.s"}).execute()
+    assert shown(delta) == {(1, 8, 7), (2, 2, 2), (9, 4, 3)}
+
+
+def test_names_in_another_letter_case_are_taken_where_it_does_not_count(spark, tmp_path):
+    path = str(tmp_path / "t")
+    ebbtide.write(spark.createDataFrame([(1, 1), (2, 2)], "id long, s long"), path)
+    delta = DeltaTable.forPath(spark, path).alias("t")
+    delta.update("ID = 1", {"T.S": "9"})
+    source = spark.createDataFrame([(2, 7), (3, 8)], "ID long, S long").alias("src")
+    delta.merge(source, "t.id = src.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert {tuple(row) for row in delta.toDF().collect()} == {(1, 9), (2, 7), (3, 8)}
