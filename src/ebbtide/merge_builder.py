@@ -83,7 +83,13 @@ class DeltaMergeBuilder:
 
     def execute(self) -> MergeResult:
         """Merge, in one commit."""
-        request = MergeRequest(
+        merged = MergeCommand(self._spark, self.to_request()).run()
+        refresh_changed(self._spark, self._store.url)
+        return merged
+
+    def to_request(self) -> MergeRequest:
+        """The merge as a value, not executed."""
+        return MergeRequest(
             self._store,
             self._source,
             self._condition,
@@ -95,9 +101,6 @@ class DeltaMergeBuilder:
             options=self._options,
             hint=self._hint,
         )
-        merged = MergeCommand(self._spark, request).run()
-        refresh_changed(self._spark, self._store.url)
-        return merged
 
     def __repr__(self) -> str:
         clauses = len(self._matched) + len(self._not_matched) + len(self._by_source)

@@ -31,7 +31,18 @@ _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?")
-_INFIX = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR"}
+_INFIX = {
+    "=": "=",
+    "==": "=",
+    "<=>": "<=>",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+    "and": "AND",
+    "or": "OR",
+    **{sign: sign for sign in ("+", "-", "*", "/", "%")},
+}
 _QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 

@@ -10,8 +10,9 @@ from tests.support.merge_checks import checked_merge
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.merge import keys as merge_keys
-from ebbtide.commands.merge import rows as row_merge
+from ebbtide.commands.merge import performing
+from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.strategy import MergeThresholds
 from ebbtide.commands.merge.writing import MergeWriter
 from ebbtide.errors import ConstraintViolationError, RequestError
 from ebbtide.table import DeltaTable
@@ -21,23 +22,24 @@ pytestmark = pytest.mark.spark
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
 
 
-@pytest.fixture(params=["joined", "looked up"], autouse=True)
-def found_by(request, monkeypatch):
-    if request.param == "looked up":
-        monkeypatch.setattr(merge_keys, "_MANY", 0)
-    return request.param
+@pytest.fixture(params=["joined", "looked up"])
+def upsert(request, spark):
+    """`upsert(table, row, ...)` is a command to run."""
+    thresholds = MergeThresholds() if request.param == "joined" else MergeThresholds(looked_up_keys=0)
+
+    def command(table, *rows):
+        source = spark.createDataFrame(list(rows), "id long, v string").alias("s")
+        merge = DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, "t.id = s.id")
+        request = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().to_request()
+        return MergeCommand(spark, request, thresholds=thresholds)
+
+    return command
 
 
 def table(tmp_path, *ids):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     builder.file([{"id": number, "v": "old"} for number in ids])
     return builder.commit()
-
-
-def upsert(spark, table, *rows):
-    source = spark.createDataFrame(list(rows), "id long, v string").alias("s")
-    merge = DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, "t.id = s.id")
-    return merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
 
 
 def rows(spark, table):
@@ -48,78 +50,78 @@ def files(table):
     return sorted(path.name for path in table.path.rglob("*.parquet"))
 
 
-def test_rows_are_counted_by_what_became_of_them(spark, tmp_path):
+def test_rows_are_counted_by_what_became_of_them(spark, upsert, tmp_path):
     written = table(tmp_path, 1, 2, 3)
-    result = checked_merge(spark, written.path, upsert(spark, written, (2, "new"), (7, "new"), (None, "new")).execute)
+    result = checked_merge(spark, written.path, upsert(written, (2, "new"), (7, "new"), (None, "new")).run)
     assert (result.num_updated_rows, result.num_inserted_rows) == (1, 2)
     assert rows(spark, written) == [(1, "old"), (2, "new"), (3, "old"), (7, "new"), (None, "new")]
 
 
 @pytest.mark.parametrize("low", [-(2**63), -5, 2**63 - 3])
-def test_keys_at_the_ends_of_their_type(spark, tmp_path, low):
+def test_keys_at_the_ends_of_their_type(spark, upsert, tmp_path, low):
     others = [-(2**63), -1, 0, 2**63 - 1]
     written = table(tmp_path, *{low, low + 1, *others})
-    result = upsert(spark, written, (low, "new"), (low + 2, "new")).execute()
+    result = upsert(written, (low, "new"), (low + 2, "new")).run()
     assert result.num_updated_rows + result.num_inserted_rows == 2
     expected = dict.fromkeys({low + 1, *others}, "old") | {low: "new", low + 2: "new"}
     assert rows(spark, written) == sorted(expected.items(), key=repr)
 
 
-def test_source_row_with_two_matched_rows_is_written_twice(spark, tmp_path):
+def test_source_row_with_two_matched_rows_is_written_twice(spark, upsert, tmp_path):
     written = table(tmp_path, 1, 1, 3)
-    result = checked_merge(spark, written.path, upsert(spark, written, (1, "new"), (9, "new")).execute)
+    result = checked_merge(spark, written.path, upsert(written, (1, "new"), (9, "new")).run)
     assert (result.num_updated_rows, result.num_inserted_rows) == (2, 1)
     assert rows(spark, written) == [(1, "new"), (1, "new"), (3, "old"), (9, "new")]
     # What was written first, for one matched row each, is not left in the table.
     assert len(files(written)) == 2
 
 
-def test_refused_upsert_leaves_no_file(spark, tmp_path):
+def test_refused_upsert_leaves_no_file(spark, upsert, tmp_path):
     written = table(tmp_path, 1, 2)
     before = files(written)
     with pytest.raises(RequestError, match="more than one row of the source"):
-        upsert(spark, written, (1, "a"), (1, "b")).execute()
+        upsert(written, (1, "a"), (1, "b")).run()
     assert files(written) == before
     assert rows(spark, written) == [(1, "old"), (2, "old")]
 
 
-def test_row_that_breaks_a_rule_leaves_no_file(spark, tmp_path):
+def test_row_that_breaks_a_rule_leaves_no_file(spark, upsert, tmp_path):
     written = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     written.table_property("delta.constraints.short", "length(v) < 5")
     written.file([{"id": 1, "v": "old"}])
     written.commit()
     before = files(written)
     with pytest.raises(ConstraintViolationError):
-        upsert(spark, written, (1, "far too long"), (2, "new")).execute()
+        upsert(written, (1, "far too long"), (2, "new")).run()
     assert files(written) == before
     assert rows(spark, written) == [(1, "old")]
 
 
-def test_failed_search_takes_the_write_with_it(spark, tmp_path, monkeypatch):
+def test_failed_search_takes_the_write_with_it(spark, upsert, tmp_path, monkeypatch):
     written = table(tmp_path, 1, 2)
     before = files(written)
 
     def fails(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(row_merge, "find_matches", fails)
+    monkeypatch.setattr(performing, "find_matches", fails)
     with pytest.raises(KeyboardInterrupt):
-        upsert(spark, written, (1, "new"), (2, "new")).execute()
+        upsert(written, (1, "new"), (2, "new")).run()
     assert files(written) == before
 
 
-def test_empty_source_and_empty_table(spark, tmp_path):
+def test_empty_source_and_empty_table(spark, upsert, tmp_path):
     written = table(tmp_path, 1)
-    assert upsert(spark, written).execute().version is None
+    assert upsert(written).run().version is None
     empty = TableBuilder(tmp_path / "empty", SCHEMA).deletion_vectors().commit()
-    assert upsert(spark, empty, (1, "new")).execute().num_inserted_rows == 1
+    assert upsert(empty, (1, "new")).run().num_inserted_rows == 1
     assert rows(spark, empty) == [(1, "new")]
 
 
-def test_search_does_not_wait_for_the_write_nor_the_write_for_the_search(spark, tmp_path, monkeypatch):
+def test_search_does_not_wait_for_the_write_nor_the_write_for_the_search(spark, upsert, tmp_path, monkeypatch):
     """Without this the tests above would pass for a merge that does one after the other."""
     writing, searching = Event(), Event()
-    write, find = MergeWriter.write_source, row_merge.find_matches
+    write, find = MergeWriter.write_source, performing.find_matches
 
     def write_beside(self):
         writing.set()
@@ -132,5 +134,5 @@ def test_search_does_not_wait_for_the_write_nor_the_write_for_the_search(spark, 
         return find(*args, **more)
 
     monkeypatch.setattr(MergeWriter, "write_source", write_beside)
-    monkeypatch.setattr(row_merge, "find_matches", find_beside)
-    assert upsert(spark, table(tmp_path, 1, 2), (1, "new")).execute().num_updated_rows == 1
+    monkeypatch.setattr(performing, "find_matches", find_beside)
+    assert upsert(table(tmp_path, 1, 2), (1, "new")).run().num_updated_rows == 1

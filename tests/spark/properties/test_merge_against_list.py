@@ -21,11 +21,9 @@ from tests.support.peer_agreement import assert_peers_agree
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.commands.merge import keys as merge_keys
-from ebbtide.commands.merge import partners as merge_partners
-from ebbtide.commands.merge import source as merge_source
 from ebbtide.commands.merge.command import MergeCommand
 from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause
+from ebbtide.commands.merge.strategy import MergeThresholds
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.scan import dataframe
@@ -176,15 +174,15 @@ def run(spark, files, steps, *, feed, partitioned):
 
 def step(spark, path, target, merge, vectors):
     expected = modelled(target, merge)
-    command = MergeCommand(spark, request(spark, path, merge, vectors))
-    before = look(spark, path)
     # What stands in for size decides how the source is joined, and how marks and partners reach Spark.
-    with (
-        mock.patch.object(merge_source, "is_small", lambda _: merge["is_small"]),
-        mock.patch.object(merge_keys, "_MANY", 0 if merge["has_many_keys"] else 1 << 60),
-        mock.patch.object(dataframe, "has_few_marks", lambda _: merge["is_small"]),
-        mock.patch.object(merge_partners, "_FEW", 64 if merge["is_small"] else 0),
-    ):
+    thresholds = MergeThresholds(
+        broadcast_bytes=1 << 60 if merge["is_small"] else -1,
+        looked_up_keys=0 if merge["has_many_keys"] else 1 << 60,
+        listed_partners=64 if merge["is_small"] else 0,
+    )
+    command = MergeCommand(spark, request(spark, path, merge, vectors), thresholds=thresholds)
+    before = look(spark, path)
+    with mock.patch.object(dataframe, "has_few_marks", lambda _: merge["is_small"]):
         if expected is None:
             with pytest.raises(RequestError, match="more than one row of the source"):
                 command.run()

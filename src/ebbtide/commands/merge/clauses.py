@@ -113,7 +113,9 @@ class BoundMerge:
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
     """Judge the request; RequestError or one of its kind if it cannot be done."""
     alias = request.target_alias or border.HelperNames(snapshot.schema.names, source.columns).pick("target")
-    target = empty_frame(spark, snapshot).alias(alias)
+    # Without an alias of the user's there is nothing to call the table by, and Spark's messages show no name of ours.
+    target = empty_frame(spark, snapshot)
+    target = target.alias(alias) if request.target_alias else target
     metadata = evolved(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
     rebinder = Rebinder(spark, target, alias, source)

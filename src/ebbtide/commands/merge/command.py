@@ -9,15 +9,17 @@ giving up, unless the request says otherwise.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ebbtide.commands.merge.clauses import BoundMerge, bind_merge
-from ebbtide.commands.merge.pruning import Scopes, candidates, key_ranges, pinned_source
+from ebbtide.commands.merge.performing import MergePlan, perform_merge
+from ebbtide.commands.merge.pruning import Scopes, candidates, key_ranges
 from ebbtide.commands.merge.request import MergeRequest
 from ebbtide.commands.merge.results import MergeMetrics, MergeResult
 from ebbtide.commands.merge.rows import RowMerge
 from ebbtide.commands.merge.source import Source, open_source
+from ebbtide.commands.merge.strategy import MergeThresholds, choose_strategy
 from ebbtide.commands.row_level.command import RowLevelCommand
 from ebbtide.commands.row_level.counters import elapsed_ms
 from ebbtide.errors import RequestError
@@ -33,6 +35,9 @@ _CHANGE_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timesta
 class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
     """One MERGE; `run` does all of it."""
 
+    # Tests choose others, so that tiny tables go every way.
+    thresholds: MergeThresholds = field(default_factory=MergeThresholds)
+
     METRICS: ClassVar[type[MergeMetrics]] = MergeMetrics
 
     @property
@@ -46,7 +51,7 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
         started = time.monotonic()
         scopes = Scopes.of(self.spark, snapshot, merge, source)
         ranges = key_ranges(merge, scopes)
-        pinned, key_conditions = pinned_source(self.spark, source, merge, ranges)
+        source, key_conditions = source.computed(self.spark, ranges)
         source_time_ms = elapsed_ms(started)
         self.on_phase("Looking for matching rows")
         chosen = candidates(merge, scopes, key_conditions)
@@ -55,9 +60,9 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
             transaction.record_read_whole_table()
         else:
             transaction.record_read(chosen.read_predicate(self.spark, snapshot), files)
-        work = RowMerge(self.spark, self.request, merge, pinned, chosen, snapshot, files, source_time_ms)
-        work.perform()
-        return work
+        strategy = choose_strategy(self.request, merge, source, snapshot, self.thresholds)
+        plan = MergePlan(self.spark, self.request, merge, source, strategy, snapshot, files, chosen.relevant)
+        return RowMerge(plan, chosen, perform_merge(plan), source_time_ms)
 
     def bind(self, snapshot: Snapshot) -> tuple[BoundMerge, Source]:
         """The clauses, checked against both sides, and the source, which has not been read yet."""

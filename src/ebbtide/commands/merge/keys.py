@@ -1,4 +1,6 @@
-"""Which rows of the target have a partner, where a partner is found by a whole number?
+"""What do the keys of the source say about the rows of the target?
+
+ON usually has equalities `t.key = s.key`. The smallest and the largest key of the source rule out files (`KeyRange`).
 
 Where ON says `t.key = s.key` and nothing else, and no clause looks further, it is enough to know which keys the source
 has. A set of whole numbers is a set of bits, which Spark looks up as it does the marks of files (`scan.mark_lookup`):
@@ -7,26 +9,99 @@ nothing is hashed, sent around or joined. That pays for many keys; few are joine
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
 from ebbtide.commands.row_level.touched_files import block_and_bit
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_lookup import MarkLookup, mark_lookup
 
-__all__ = ["KeyBounds", "SourceKeys"]
+__all__ = ["WHOLE_NUMBERS", "KeyBounds", "KeyRange", "KeyRanges", "SourceKeys"]
 
-# From here on a lookup is quicker than a join with a source of so many rows.
-_MANY: Final = 200_000
+WHOLE_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_LONGEST_KEY: Final = 1000
 # Keys lie as close as in the largest lookup: 4,096 blocks of 65,536 bits.
 _MOST_VALUES: Final = 4096 << 16
 # The number of a row that has no key of the source; no key has it.
 _NO_KEY: Final = (1 << 33) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """A column of the target that must equal an expression of the source."""
+
+    column: str
+    key: str
+    type: T.DataType
+
+    @property
+    def num_bytes(self) -> str:
+        """SQL: about how many bytes a key has."""
+        is_text = isinstance(self.type, T.StringType)
+        return f"coalesce(octet_length({self.key}), 0) + 16" if is_text else "8"
+
+    def condition(self, low: str | None, high: str | None) -> str | None:
+        """What holds for a matching row, as SQL; None when that cannot be said."""
+        if low is None or high is None:
+            # No key of the source is anything but null, and null equals nothing.
+            return "false"
+        bounds = [self._literal(low), self._literal(high)]
+        if None in bounds:
+            return None
+        return f"({self.column} >= {bounds[0]} AND {self.column} <= {bounds[1]})"
+
+    def _literal(self, text: str) -> str | None:
+        if isinstance(self.type, T.DateType):
+            return f"DATE'{text}'" if _DATE.fullmatch(text) else None
+        if isinstance(self.type, WHOLE_NUMBERS):
+            return text
+        if len(text) > _LONGEST_KEY or "\\" in text or "'" in text:
+            return None
+        return f"'{text}'"
+
+    def bounds(self, low: str | None, high: str | None) -> KeyBounds | None:
+        """The keys as whole numbers; None when they are of another type, or there are none."""
+        if not isinstance(self.type, WHOLE_NUMBERS) or low is None or high is None:
+            return None
+        return KeyBounds(self.column, f"({self.key})", int(low), int(high))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """The equalities of ON. `decide_alone`: ON says nothing else, and no clause for matched rows has a condition."""
+
+    ranges: tuple[KeyRange, ...] = ()
+    decide_alone: bool = False
+
+    def __iter__(self) -> Iterator[KeyRange]:
+        return iter(self.ranges)
+
+    @property
+    def num_bytes(self) -> str | None:
+        """SQL expression for the size of a row's keys in bytes; None when more than the keys is needed."""
+        return " + ".join(item.num_bytes for item in self.ranges) if self.ranges and self.decide_alone else None
+
+    @property
+    def aggregates(self) -> dict[str, str]:
+        """SQL over the source for the smallest and the largest key of each."""
+        found = {}
+        for place, item in enumerate(self.ranges):
+            found[f"low{place}"] = f"CAST(min({item.key}) AS STRING)"
+            found[f"high{place}"] = f"CAST(max({item.key}) AS STRING)"
+        return found
+
+    def found(self, answers: Mapping[str, Any]) -> list[tuple[KeyRange, str | None, str | None]]:
+        """Each with the answers to `aggregates`."""
+        return [(item, answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(self.ranges)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +113,9 @@ class KeyBounds:
     low: int
     high: int
 
-    def are_worth_it(self, num_rows: int) -> bool:
-        """Whether the keys of so many rows are looked up quicker than joined, and fit into a lookup."""
-        return num_rows >= _MANY and self.high - self.low < _MOST_VALUES
+    @property
+    def fit_into_a_lookup(self) -> bool:
+        return self.high - self.low < _MOST_VALUES
 
     @property
     def number_of_row(self) -> str:

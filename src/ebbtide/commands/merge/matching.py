@@ -22,7 +22,8 @@ from ebbtide import spark_border as border
 from ebbtide.commands.merge.clauses import BoundClause, BoundMerge
 from ebbtide.commands.merge.keys import SourceKeys
 from ebbtide.commands.merge.partners import Partners
-from ebbtide.commands.merge.source import Source
+from ebbtide.commands.merge.source import JoinWay, Source
+from ebbtide.commands.merge.strategy import MergeStrategy
 from ebbtide.commands.row_level.touched_files import ONE_TASK_ROWS, block_and_bit, chunks_of, total_rows, words_by_file
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import RequestError
@@ -82,6 +83,21 @@ class Matches:
     def count(self, kind: str) -> int:
         return sum(len(getattr(file, kind)) for file in self.files)
 
+    @property
+    def num_updated(self) -> int:
+        return self.count("matched_updated") + self.count("missing_updated")
+
+    @property
+    def partners_are_single(self) -> bool:
+        """Whether no row of the source has two matched rows. As many partners as matched rows: none of them has two of
+        those, for a matched row has one partner, or the merge would have been refused."""
+        return self.partners is not None and self.partners.count == self.count("matched_updated")
+
+    def changed_rows(self, files: Sequence[ScanFile]) -> list[tuple[ScanFile, RowIndexSet]]:
+        """Each of the files with the rows of it that change."""
+        changed = {item.file.spark_path: item.changed for item in self.files}
+        return [(file, changed.get(file.spark_path, RowIndexSet())) for file in files]
+
 
 def find_matches(
     spark: SparkSession,
@@ -90,32 +106,32 @@ def find_matches(
     merge: BoundMerge,
     source: Source,
     *,
-    regarded: str | None,
-    allows_many: bool,
-    wants_paired: bool,
+    strategy: MergeStrategy,
+    relevant: str | None,
 ) -> Matches:
-    """Join and decide. RequestError when a row has several partners, unless `allows_many`.
+    """Join and decide. RequestError when a row has several partners, unless the strategy allows it.
 
-    Rows for which `regarded` (SQL over the target) does not hold are left out, for nothing can happen to them. Files
+    Rows for which `relevant` (SQL over the target) does not hold are left out, for nothing can happen to them. Files
     are left out by the same condition, and it must not be their layout that decides whether a merge is refused.
     """
     matches = Matches(partners=Partners() if merge.needs_partners else None)
     for chunk in chunks_of(files):
         scan = scan_with_positions(spark, snapshot, chunk)
         target = scan.frame.alias(merge.alias)
-        if regarded is not None:
-            target = target.where(regarded)
-        few = total_rows(chunk) <= ONE_TASK_ROWS and source.is_small
+        if relevant is not None:
+            target = target.where(relevant)
+        few = total_rows(chunk) <= ONE_TASK_ROWS and strategy.sends_source
         if source.keys is None:
-            decided = _decided(scan, target, merge, source, in_one_task=few and source.is_tiny)
+            way = strategy.join_way(in_one_task=few and strategy.joins_in_one_task, by_keys=True)
+            decided = _decided(scan, target, merge, source, way)
         else:
             decided = _looked_up(scan, source.keys.paired(spark, target), merge, source.keys)
         # Where partners matter there is a second one for each pair: the row of the source, with no file.
         rows = decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided
-        folded = _folded(rows, merge, few=few, wants_paired=wants_paired)
+        folded = _folded(rows, merge, few=few, with_paired=strategy.needs_paired_files)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
-        if not allows_many and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
+        if not strategy.allows_several_partners and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
             raise _several_partners(snapshot)
         _collect(matches, scan, words)
     return matches
@@ -130,12 +146,10 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
     return chosen
 
 
-def _decided(
-    scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, *, in_one_task: bool
-) -> DataFrame:
+def _decided(scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, way: JoinWay) -> DataFrame:
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
-    joined = source.joined_to(target, merge.condition, how, in_one_task=in_one_task, by_keys=True)
+    joined = source.joined_to(target, merge.condition, how, way=way)
     names = border.HelperNames(scan.frame.columns)
     partner, matched_kind = names.pick("partner"), names.pick("kind")
     by_match = joined.select(
@@ -177,7 +191,7 @@ def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
     return kind
 
 
-def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: bool) -> DataFrame:
+def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, with_paired: bool) -> DataFrame:
     bits = decided.selectExpr("file", *block_and_bit("row"), "is_pair", "kind")
     if few:
         bits = bits.coalesce(1)
@@ -191,7 +205,7 @@ def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, wants_paired: b
     ]
     folded = bits.groupBy("file", "block").agg(*folds, *pairs)
     changed = " OR ".join(f"{name} != 0" for name in words)
-    return folded.where("pairs > 0 OR " + changed if wants_paired else f"pairs > partnered OR {changed}")
+    return folded.where("pairs > 0 OR " + changed if with_paired else f"pairs > partnered OR {changed}")
 
 
 def _kinds_of(merge: BoundMerge) -> set[int]:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide.commands.merge.source import PLACE_BITS, Source
+from ebbtide.commands.merge.strategy import MergeThresholds
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.scan.mark_list import listed
 from ebbtide.scan.mark_lookup import mark_lookup
@@ -26,8 +27,6 @@ __all__ = ["Partners"]
 
 # The words of a part: 64 rows each.
 _WORD_BITS: Final = PLACE_BITS - 6
-# So few are listed in the condition itself: arrays take longer to make than that.
-_FEW: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +60,13 @@ class Partners:
     def _numbers(self) -> Iterator[int]:
         return (part << PLACE_BITS | place for part, rows in self.places.items() for place in rows)
 
-    def is_partner(self, spark: SparkSession, source: Source) -> Column | None:
+    def is_partner(self, spark: SparkSession, source: Source, thresholds: MergeThresholds) -> Column | None:
         """Whether a row of the source is one of them; None when there are too many to look up."""
-        if self.count <= _FEW:
+        if self.count <= thresholds.listed_partners:
             return F.expr(listed(source.number, self._numbers()))
         parts = range(source.number_parts)
-        lookup = mark_lookup([self.places.get(part, RowIndexSet()) for part in parts], parts)
+        places = [self.places.get(part, RowIndexSet()) for part in parts]
+        lookup = mark_lookup(places, parts, most_blocks=thresholds.partner_blocks)
         if lookup is None:
             return None
         part = f"shiftright({source.number}, {PLACE_BITS})"

@@ -11,9 +11,8 @@ a part speaks of is the analyser's answer, never a guess from its spelling.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
 from ebbtide.commands.merge.clauses import BoundMerge
-from ebbtide.commands.merge.keys import KeyBounds
+from ebbtide.commands.merge.keys import WHOLE_NUMBERS, KeyRange, KeyRanges
 from ebbtide.commands.merge.source import Source
 from ebbtide.commands.row_level.conditions import partition_predicate
 from ebbtide.log import Snapshot
@@ -33,47 +32,10 @@ from ebbtide.scan.conditions import empty_frame, prune_snapshot
 from ebbtide.sql_text import is_sign, match_brackets, only_name, tokenize
 from ebbtide.transaction import ReadPredicate
 
-__all__ = ["Candidates", "KeyRange", "Scopes", "candidates", "key_ranges", "pinned_source"]
+__all__ = ["Candidates", "Scopes", "candidates", "key_ranges"]
 
-_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_LONGEST_KEY: Final = 1000
 # With one of these outside brackets, a part says more than `a = b`.
 _OTHER_OPERATORS: Final = frozenset({"and", "or", "not", "between", "in", "like", "is", "case"})
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """A column of the target that must equal an expression of the source."""
-
-    column: str
-    key: str
-    type: T.DataType
-
-    @property
-    def num_bytes(self) -> str:
-        """SQL: about how many bytes a key has."""
-        is_text = isinstance(self.type, T.StringType)
-        return f"coalesce(octet_length({self.key}), 0) + 16" if is_text else "8"
-
-    def condition(self, low: str | None, high: str | None) -> str | None:
-        """What holds for a matching row, as SQL; None when that cannot be said."""
-        if low is None or high is None:
-            # No key of the source is anything but null, and null equals nothing.
-            return "false"
-        bounds = [self._literal(low), self._literal(high)]
-        if None in bounds:
-            return None
-        return f"({self.column} >= {bounds[0]} AND {self.column} <= {bounds[1]})"
-
-    def _literal(self, text: str) -> str | None:
-        if isinstance(self.type, T.DateType):
-            return f"DATE'{text}'" if _DATE.fullmatch(text) else None
-        if isinstance(self.type, _NUMBERS):
-            return text
-        if len(text) > _LONGEST_KEY or "\\" in text or "'" in text:
-            return None
-        return f"'{text}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +49,7 @@ class Candidates:
     alias: str
     reads_everything: bool
     # SQL over the target that holds for every row to which a clause can do something; None: to any row.
-    regarded: str | None = None
+    relevant: str | None = None
 
     def files(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
         if self.reads_everything or self.condition is None:
@@ -142,12 +104,13 @@ class Scopes:
         return self._answers[side, text]
 
 
-def key_ranges(merge: BoundMerge, scopes: Scopes) -> list[KeyRange]:
+def key_ranges(merge: BoundMerge, scopes: Scopes) -> KeyRanges:
     """The equalities of ON between a column of the target and the source."""
     if merge.text is None or merge.by_source:
-        return []
-    found = []
-    for part in split_conjuncts(merge.text):
+        return KeyRanges()
+    found: list[KeyRange] = []
+    parts = split_conjuncts(merge.text)
+    for part in parts:
         sides = _equal_sides(part)
         for one, other in (sides, sides[::-1]) if sides else ():
             wanted = scopes.of_target(one) if _column_names(one) else None
@@ -156,58 +119,26 @@ def key_ranges(merge: BoundMerge, scopes: Scopes) -> list[KeyRange]:
                 found.append(KeyRange(one, other, wanted))
                 scopes.of_both.add(part)
                 break
-    return found
-
-
-def pinned_source(
-    spark: SparkSession, source: Source, merge: BoundMerge, ranges: Sequence[KeyRange]
-) -> tuple[Source, list[str]]:
-    """The source, computed, and what its keys say of matching rows."""
-    asked = {}
-    for place, item in enumerate(ranges):
-        asked[f"low{place}"] = f"CAST(min({item.key}) AS STRING)"
-        asked[f"high{place}"] = f"CAST(max({item.key}) AS STRING)"
-    key_bytes = _key_bytes(merge, ranges)
-    pinned, answers = source.pinned(spark, asked, key_bytes)
-    bounds = [(answers[f"low{place}"], answers[f"high{place}"]) for place in range(len(ranges))]
-    if key_bytes is not None and len(ranges) == 1:
-        pinned = replace(pinned, key_bounds=_key_bounds(pinned, ranges[0], *bounds[0]))
-    said = [item.condition(*found) for item, found in zip(ranges, bounds, strict=True)]
-    return pinned, [text for text in said if text is not None]
-
-
-def _key_bounds(source: Source, item: KeyRange, low: str | None, high: str | None) -> KeyBounds | None:
-    """Where keys are looked up instead of joined."""
-    if not isinstance(item.type, _NUMBERS) or low is None or high is None:
-        return None
-    bounds = KeyBounds(item.column, f"({item.key})", int(low), int(high))
-    return bounds if bounds.are_worth_it(source.num_rows) else None
-
-
-def _key_bytes(merge: BoundMerge, ranges: Sequence[KeyRange]) -> str | None:
-    """SQL for the size of a row's keys where ON says nothing but that they are equal, and no clause looks further."""
-    is_all = merge.text is not None and len(split_conjuncts(merge.text)) == len(ranges) > 0
-    if not is_all or any(clause.shown is not None for clause in merge.matched):
-        return None
-    return " + ".join(item.num_bytes for item in ranges)
+    decide = len(found) == len(parts) and not any(clause.shown is not None for clause in merge.matched)
+    return KeyRanges(tuple(found), decide_alone=decide)
 
 
 def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str]) -> Candidates:
     if merge.by_source:
         return Candidates(None, None, merge.alias, reads_everything=True)
     own = _target_parts(merge.text, scopes)
-    regarded = None
+    relevant = None
     if not merge.not_matched:
         by_clause = [_target_parts(clause.text, scopes) for clause in merge.matched]
         if all(by_clause):
-            regarded = " OR ".join(f"({_all_of(parts)})" for parts in by_clause)
-            own.append(regarded)
+            relevant = " OR ".join(f"({_all_of(parts)})" for parts in by_clause)
+            own.append(relevant)
     return Candidates(
         condition=_all_of([*own, *key_conditions]),
         own_condition=_all_of(own),
         alias=merge.alias,
         reads_everything=False,
-        regarded=regarded,
+        relevant=relevant,
     )
 
 
@@ -238,7 +169,7 @@ def _type_in(frame: DataFrame, text: str) -> T.DataType | None:
 
 def _has_plain_order(data_type: T.DataType) -> bool:
     """Whether the driver orders values as Spark does. A collation has an order of its own."""
-    return isinstance(data_type, (*_NUMBERS, T.DateType)) or data_type.simpleString() == "string"
+    return isinstance(data_type, (*WHOLE_NUMBERS, T.DateType)) or data_type.simpleString() == "string"
 
 
 def _equal_sides(part: str) -> tuple[str, str] | None:

@@ -13,25 +13,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.merge.keys import KeyBounds, SourceKeys
+from ebbtide.commands.merge.keys import KeyBounds, KeyRanges, SourceKeys
 from ebbtide.commands.merge.request import MergeRequest
 from ebbtide.errors import UnknownColumnError
 
-__all__ = ["PLACE_BITS", "Source", "is_small", "open_source"]
+__all__ = ["PLACE_BITS", "JoinWay", "Source", "open_source"]
 
-# A source of no more bytes than this is sent to every task instead of shuffling the target to it.
-_BROADCAST_BYTES: Final = 32 << 20
-_TINY_ROWS: Final = 100_000
-# Of rows in memory, which are several times as large as in a file.
-_FEWEST_BYTES_A_FILE: Final = 16 << 20
-_MOST_BYTES_A_FILE: Final = 1 << 30
+JoinWay = Literal["one task", "broadcast", "shuffle"]
+
 # Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
 PLACE_BITS: Final = 33
 
@@ -52,15 +48,12 @@ class Source:
     columns: tuple[str, ...]
     fields: Mapping[str, T.StructField]
     ambiguous: frozenset[str]
-    # Known once the source is computed.
+    # Known once the source is computed; None: the size is unknown, or more than the keys is needed.
     num_rows: int = 0
     parts: int = 0
     num_bytes: int | None = None
-    is_small: bool = False
-    # What ON compares, without the rest of the rows.
-    has_small_keys: bool = False
-    # Where partners are found by whole numbers alone and a lookup pays: between which they lie, and, once they are
-    # gathered, all of them.
+    key_bytes: int | None = None
+    # The keys, where partners are found by whole numbers alone, and all of them once they are gathered for a lookup.
     key_bounds: KeyBounds | None = None
     keys: SourceKeys | None = None
 
@@ -74,33 +67,18 @@ class Source:
         """In how many parts those numbers are."""
         return self.parts if self.keys is None else 1
 
-    @property
-    def is_tiny(self) -> bool:
-        """Whether one task may hold it in memory to join it with what that task reads."""
-        return self.is_small and self.num_rows <= _TINY_ROWS
-
-    @property
-    def is_evenly_divided(self) -> bool:
-        """Whether its parts are neither too small nor too large to be written as they are, a file each."""
-        if self.num_bytes is None:
-            return False
-        return self.num_bytes // _MOST_BYTES_A_FILE <= self.parts <= max(self.num_bytes // _FEWEST_BYTES_A_FILE, 2)
-
-    def joined_to(
-        self, target: DataFrame, condition: Column, how: str, *, in_one_task: bool = False, by_keys: bool = False
-    ) -> DataFrame:
-        """The target's rows with the columns of `frame` beside them; `by_keys`: whose keys are all that is used."""
-        if in_one_task:
+    def joined_to(self, target: DataFrame, condition: Column, how: str, *, way: JoinWay) -> DataFrame:
+        """The target's rows with the columns of `frame` beside them."""
+        if way == "one task":
             # Two sides of one partition each need no exchange: a broadcast would be a job of its own.
             return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
-        is_sent = self.is_small or (by_keys and self.has_small_keys)
-        return target.join(F.broadcast(self.frame) if is_sent else self.frame, condition, how)
+        return target.join(F.broadcast(self.frame) if way == "broadcast" else self.frame, condition, how)
 
     def with_keys(self, *, allows_many: bool) -> Source:
-        """With its keys gathered, if a lookup pays. `allows_many`: rows of the target may have several partners."""
+        """With its keys gathered for a lookup. `allows_many`: rows of the target may have several partners."""
         if self.key_bounds is None:
             return self
-        return replace(self, key_bounds=None, keys=self.key_bounds.gathered(self.rows, allows_many=allows_many))
+        return replace(self, keys=self.key_bounds.gathered(self.rows, allows_many=allows_many))
 
     def copy_of(self, name: str) -> Column:
         """The column of this name, where the user's name could mean the target's as well."""
@@ -119,23 +97,20 @@ class Source:
             )
         return self.fields.get(self.key(name))
 
-    def pinned(
-        self, spark: SparkSession, aggregates: Mapping[str, str], key_bytes: str | None
-    ) -> tuple[Source, dict[str, Any]]:
-        """The same source, computed, and the aggregates over its rows, which are SQL.
-
-        `key_bytes` is SQL for the bytes of what a row of it is found by, None when more of it is needed.
-        """
+    def computed(self, spark: SparkSession, ranges: KeyRanges) -> tuple[Source, list[str]]:
+        """The same source, computed, and what its keys say of matching rows, as SQL over the target."""
         asked = {
-            **aggregates,
+            **ranges.aggregates,
             "num_rows": "count(1)",
             "num_bytes": self._estimated_bytes(),
             "last_row": f"max({self.row_id})",
-            "key_bytes": f"sum({key_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)",
+            "key_bytes": f"sum({ranges.num_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)",
         }
         with border.spark_errors("reading the source of the merge"):
             rows, answers = border.compute_once(spark, self.rows, asked)
         last_row = answers["last_row"]
+        found = ranges.found(answers)
+        is_one_key = ranges.decide_alone and len(found) == 1
         source = replace(
             self,
             rows=rows,
@@ -143,10 +118,11 @@ class Source:
             num_rows=answers["num_rows"],
             parts=0 if last_row is None else (last_row >> PLACE_BITS) + 1,
             num_bytes=answers["num_bytes"],
-            is_small=is_small(answers["num_bytes"]),
-            has_small_keys=is_small(answers["key_bytes"]),
+            key_bytes=answers["key_bytes"],
+            key_bounds=found[0][0].bounds(*found[0][1:]) if is_one_key else None,
         )
-        return source, answers
+        conditions = (item.condition(low, high) for item, low, high in found)
+        return source, [text for text in conditions if text is not None]
 
     def _estimated_bytes(self) -> str:
         """An aggregate, as SQL: about how many bytes the rows have, null where that is unknown."""
@@ -200,7 +176,3 @@ def _total(terms: Sequence[str]) -> str:
         return terms[0] if terms else "0L"
     middle = len(terms) // 2
     return f"({_total(terms[:middle])} + {_total(terms[middle:])})"
-
-
-def is_small(num_bytes: int | None) -> bool:
-    return num_bytes is not None and num_bytes <= _BROADCAST_BYTES
