@@ -1,4 +1,4 @@
-"""How is a MERGE said in Python?
+"""How is a MERGE written in Python?
 
     (
         table.alias("t")

@@ -15,13 +15,12 @@ from ebbtide.errors import RequestError
 from ebbtide.log.snapshot import Snapshot, load_snapshot
 from ebbtide.log.table_state import TableHead, read_head
 from ebbtide.protocol.actions import Metadata
+from ebbtide.protocol.change_columns import refuse_change_feed
 from ebbtide.protocol.properties import TableProperties
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, StructField, StructType, parse_schema, physical_name
 from ebbtide.storage.store import ObjectStore
 
-__all__ = ["RESERVED_COLUMNS", "ensure_same_columns", "read_snapshot"]
-
-RESERVED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+__all__ = ["ensure_same_columns", "read_snapshot"]
 
 
 def read_snapshot(store: ObjectStore, first: TableHead, end: int, newest: Snapshot, config: EngineConfig) -> Snapshot:
@@ -35,12 +34,7 @@ def read_snapshot(store: ObjectStore, first: TableHead, end: int, newest: Snapsh
 
 def ensure_same_columns(metadata: Metadata, snapshot: Snapshot, *, version: int, is_change: bool) -> None:
     """Every column of an older version is still there, under its name and with its type."""
-    taken = next((name for name in snapshot.schema.names if name.lower() in RESERVED_COLUMNS), None)
-    if taken is not None:
-        raise RequestError(
-            f"The table has a column '{taken}', which is also a column of every change feed. Rename it first.",
-            error_class="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
-        )
+    refuse_change_feed(snapshot.schema.names, "The changes cannot be read")
     problem = _Comparison(_stored_name(metadata), _stored_name(snapshot.metadata)).struct(
         parse_schema(metadata.schema_string), snapshot.schema, ""
     )

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +30,7 @@ from ebbtide.errors import MissingDataFileError
 from ebbtide.log import Snapshot
 from ebbtide.log.changes import ChangeFeed, FileChange
 from ebbtide.protocol.actions import AddCDCFile, AddFile
+from ebbtide.protocol.change_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.paths import canonical_path, resolve_data_path
 from ebbtide.protocol.statistics import num_records
@@ -41,10 +41,6 @@ from ebbtide.scan.kept_rows import ALL_ROWS, OnlyRows, without_rows
 from ebbtide.scan.mark_join import labelled_block_table
 
 __all__ = ["scan_changes"]
-
-CHANGE_TYPE: Final = "_change_type"
-COMMIT_VERSION: Final = "_commit_version"
-COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 
 
 def scan_changes(

@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.errors import InternalError, RequestError
+from ebbtide.errors import InternalError
+from ebbtide.protocol.change_columns import CHANGE_TYPE, refuse_change_columns
 from ebbtide.protocol.schema import (
     PARQUET_FIELD_ID,
     ArrayType,
@@ -26,10 +27,8 @@ from ebbtide.protocol.schema import (
 )
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["CHANGE_TYPE", "FileColumns", "same_shape", "spark_type"]
+__all__ = ["FileColumns", "same_shape", "spark_type"]
 
-CHANGE_TYPE = "_change_type"
-_RESERVED_WITH_CHANGES = frozenset({CHANGE_TYPE, "_commit_version", "_commit_timestamp"})
 _VOID = PrimitiveType("void")
 
 
@@ -61,7 +60,7 @@ class FileColumns:
             selected.append(border.column(frame_name).alias(file_name))
             names.append(file_name)
         if change_type_column is not None:
-            _refuse_reserved(target.schema)
+            refuse_change_columns(target.schema.names)
             selected.append(border.column(change_type_column).cast("string").alias(CHANGE_TYPE))
             names.append(CHANGE_TYPE)
         return cls(tuple(selected), tuple(names), StructType(tuple(physical for _, physical in pairs)))
@@ -131,12 +130,3 @@ def _shape(described: object) -> object:
         ignored = {"nullable", "containsNull", "valueContainsNull", "metadata"}
         return {key: _shape(value) for key, value in described.items() if key not in ignored}
     return [_shape(item) for item in described] if isinstance(described, list) else described
-
-
-def _refuse_reserved(schema: StructType) -> None:
-    taken = [field.name for field in schema.fields if field.name.lower() in _RESERVED_WITH_CHANGES]
-    if taken:
-        raise RequestError(
-            f"The column '{taken[0]}' has a name that the change data feed keeps for itself. Rename the column.",
-            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
-        )

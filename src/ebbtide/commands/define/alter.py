@@ -20,6 +20,7 @@ from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, Metadata, Protocol
+from ebbtide.protocol.change_columns import refuse_change_feed
 from ebbtide.protocol.features import FEATURES, ensure_writable, is_feature_supported
 from ebbtide.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
 from ebbtide.storage import ObjectStore
@@ -28,7 +29,6 @@ from ebbtide.transaction.table_changes import property_changes
 
 __all__ = ["AlterResult", "add_feature_support", "properties_of_new_table", "set_properties", "unset_properties"]
 
-_CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 _ENABLEMENT: Final = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 # Properties of Delta that Ebbtide does not act on, and that others may rely on.
@@ -346,10 +346,4 @@ def _check_change_feed(snapshot: Snapshot, after: Metadata) -> None:
     )
     if not is_new or not TableProperties.parse(after.configuration).enable_change_data_feed:
         return
-    reserved = [name for name in snapshot.schema.names if name.lower() in _CHANGE_COLUMNS]
-    if reserved:
-        raise RequestError(
-            f"delta.enableChangeDataFeed cannot be set: the table has the column {reserved[0]!r}, and the change data "
-            "feed needs that name for itself. Rename the column.",
-            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
-        )
+    refuse_change_feed(snapshot.schema.names, "delta.enableChangeDataFeed cannot be set")

@@ -20,6 +20,7 @@ from ebbtide.commands.row_level.counters import now_ms
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata, Protocol
+from ebbtide.protocol.change_columns import refuse_change_columns
 from ebbtide.protocol.features import upgrade_protocol_for
 from ebbtide.protocol.properties import FEATURE_PREFIX, TableProperties
 from ebbtide.protocol.schema import (
@@ -45,13 +46,11 @@ __all__ = [
     "check_column_names",
     "check_partitioning",
     "defined",
-    "refuse_change_columns",
     "refuse_nested_void",
     "schema_of",
     "target_of",
 ]
 
-_CHANGE_COLUMNS: Final = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 # Parquet readers of other engines stumble over these; with column mapping the files never see them.
 _INVALID_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
 _CHAR_OR_VARCHAR = re.compile(r"(var)?char\([0-9]+\)", re.ASCII)
@@ -208,16 +207,6 @@ def check_partitioning(schema: StructType, wanted: tuple[str, ...]) -> tuple[str
             error_class="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION",
         )
     return tuple(column.name for column in found)
-
-
-def refuse_change_columns(names: Iterable[str]) -> None:
-    """RequestError for a column that a table with a change data feed cannot have."""
-    reserved = [name for name in names if name.lower() in _CHANGE_COLUMNS]
-    if reserved:
-        raise RequestError(
-            f"The change data feed keeps the column name '{reserved[0]}' for itself. Rename the column.",
-            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
-        )
 
 
 def refuse_nested_void(schema: StructType) -> None:

@@ -1,6 +1,6 @@
 """What do the clauses of a MERGE mean for this table and this source?
 
-Everything is judged before any work is done, by Spark's own analyser. ON and WHEN MATCHED see the columns of both
+Everything is checked by Spark's own analyser before any work is done. ON and WHEN MATCHED see the columns of both
 sides, INSERT those of the source only, WHEN NOT MATCHED BY SOURCE those of the target only. Conditions must be boolean
 and deterministic and look at one row. Values are stored by the rules of store assignment. A clause without a condition
 holds for every row; a condition that is null does not hold.
@@ -111,7 +111,7 @@ class BoundMerge:
 
 
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
-    """Judge the request; RequestError or one of its kind if it cannot be done."""
+    """The request, checked against both sides; RequestError or one of its kind if it cannot be done."""
     alias = request.target_alias or border.HelperNames(snapshot.schema.names, source.columns).pick("target")
     # Without an alias of the user's there is nothing to call the table by, and Spark's messages show no name of ours.
     target = empty_frame(spark, snapshot)
@@ -119,10 +119,10 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     metadata = evolved(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
     rebinder = Rebinder(spark, target, alias, source)
-    judge = _Judge(spark, source, schema, alias, request.schema_evolution, rebinder)
+    binder = _Binder(spark, source, schema, alias, request.schema_evolution, rebinder)
     with _reading("the source and the target"):
         both = target.crossJoin(source.given)
-    condition = judge.condition(both, request.condition, "ON")
+    condition = binder.condition(both, request.condition, "ON")
     text = request.condition if isinstance(request.condition, str) else None
     if text is None and condition is request.condition:
         text = condition_text(both, condition, qualified=True)
@@ -131,10 +131,10 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
         text=text,
         shown=request.shown or _shown(request.condition),
         alias=alias,
-        matched=tuple(judge.clause(both, clause, "WHEN MATCHED") for clause in request.matched),
-        not_matched=tuple(judge.clause(source.given, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
+        matched=tuple(binder.clause(both, clause, "WHEN MATCHED") for clause in request.matched),
+        not_matched=tuple(binder.clause(source.given, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
         by_source=tuple(
-            judge.clause(target, clause, "WHEN NOT MATCHED BY SOURCE") for clause in request.not_matched_by_source
+            binder.clause(target, clause, "WHEN NOT MATCHED BY SOURCE") for clause in request.not_matched_by_source
         ),
         metadata=metadata,
         schema=schema,
@@ -143,7 +143,7 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _Binder:
     spark: SparkSession
     source: Source
     schema: StructType

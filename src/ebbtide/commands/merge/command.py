@@ -22,13 +22,11 @@ from ebbtide.commands.merge.source import Source, open_source
 from ebbtide.commands.merge.strategy import MergeThresholds, choose_strategy
 from ebbtide.commands.row_level.command import RowLevelCommand
 from ebbtide.commands.row_level.counters import elapsed_ms
-from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
+from ebbtide.protocol.change_columns import refuse_change_columns
 from ebbtide.transaction import Transaction
 
 __all__ = ["MergeCommand"]
-
-_CHANGE_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
 
 @dataclass(slots=True)
@@ -68,7 +66,8 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
         """The clauses, checked against both sides, and the source, which has not been read yet."""
         source = open_source(self.spark, self.request, snapshot.schema.names)
         merge = bind_merge(self.spark, snapshot, self.request, source)
-        _refuse_change_columns(snapshot, merge)
+        if snapshot.properties.enable_change_data_feed:
+            refuse_change_columns(merge.schema.names)
         return merge, source
 
     def metrics_of_nothing(self, metrics: MergeMetrics) -> MergeMetrics:
@@ -80,14 +79,3 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
 
     def result(self, version: int | None) -> MergeResult:
         return MergeResult(version, self.metrics, self.request.store.url)
-
-
-def _refuse_change_columns(snapshot: Snapshot, merge: BoundMerge) -> None:
-    if not snapshot.properties.enable_change_data_feed:
-        return
-    taken = [name for name in merge.schema.names if name.lower() in _CHANGE_COLUMNS]
-    if taken:
-        raise RequestError(
-            f"The column '{taken[0]}' has a name that the change data feed keeps for itself. Rename it in the source.",
-            error_class="RESERVED_CDC_COLUMNS_ON_WRITE",
-        )

@@ -45,12 +45,12 @@ class KeyRange:
 
     @property
     def num_bytes(self) -> str:
-        """SQL: about how many bytes a key has."""
+        """SQL expression for the key's size in bytes, about."""
         is_text = isinstance(self.type, T.StringType)
         return f"coalesce(octet_length({self.key}), 0) + 16" if is_text else "8"
 
     def condition(self, low: str | None, high: str | None) -> str | None:
-        """What holds for a matching row, as SQL; None when that cannot be said."""
+        """SQL that holds for every matching row; None when there is none that can be trusted."""
         if low is None or high is None:
             # No key of the source is anything but null, and null equals nothing.
             return "false"

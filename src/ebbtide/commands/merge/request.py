@@ -6,7 +6,7 @@
     WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, upper(s.name))
     WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.active = false
 
-The clauses of each kind are in the order they were said; the order between kinds means nothing.
+The clauses of each kind are in the order they were given; the order between kinds means nothing.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class MergeResult(CommandResult[MergeMetrics]):
 
     def sentences(self) -> list[str]:
         metrics = self.metrics
-        told = [
+        sentences = [
             f"{counted(number, 'row')} {done}"
             for number, done in (
                 (self.num_updated_rows, "updated"),
@@ -138,9 +138,9 @@ class MergeResult(CommandResult[MergeMetrics]):
         ]
         vectors = metrics.num_target_deletion_vectors_added + metrics.num_target_deletion_vectors_updated
         if vectors:
-            told.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
         if metrics.num_target_files_removed:
-            told.append(f"{counted(metrics.num_target_files_removed, 'file')} removed")
+            sentences.append(f"{counted(metrics.num_target_files_removed, 'file')} removed")
         if metrics.num_target_files_added:
-            told.append(f"{counted(metrics.num_target_files_added, 'file')} written")
-        return told or ["no row changed"]
+            sentences.append(f"{counted(metrics.num_target_files_added, 'file')} written")
+        return sentences or ["no row changed"]

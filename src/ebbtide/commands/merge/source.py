@@ -59,7 +59,7 @@ class Source:
 
     @property
     def number(self) -> str:
-        """SQL over its rows: the number by which those with a partner are told."""
+        """SQL over its rows: the number by which rows with a partner are found again."""
         return self.row_id if self.keys is None else self.keys.bounds.number_of_row
 
     @property

@@ -3,7 +3,7 @@
     SET name = upper(name), address.city = 'Boston'
 
 A target is a column or a field of a struct at any depth; a value is an expression over the *old* row. Targets are
-found in the table's schema and may not overlap. Values are judged by Spark's analyser before any work is done, and cast
+found in the table's schema and may not overlap. Values are checked by Spark's analyser before any work is done, and cast
 to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its other
 fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
 
@@ -111,8 +111,8 @@ class BoundAssignments:
             columns.append(_only(is_changed, value, otherwise=old).alias(field.name))
         others = [border.column(name) for name in frame.columns if self.schema.get(name) is None]
         before = F.struct(*(border.column(name) for name in self.schema.names))
-        told = [_only(is_changed, before).alias(old_row)] if old_row else []
-        return step.select(*columns, *others, *told)
+        before_column = [_only(is_changed, before).alias(old_row)] if old_row else []
+        return step.select(*columns, *others, *before_column)
 
 
 def bind_assignments(
@@ -122,7 +122,7 @@ def bind_assignments(
     *,
     alias: str | None = None,
 ) -> BoundAssignments:
-    """Judge a SET against the table's columns.
+    """Check a SET against the table's columns.
 
     UnknownColumnError for a target or a column in a value that is not there, RequestError for targets that overlap or
     cannot be assigned to, InvalidPredicateError for a value that is no expression over a row.
@@ -137,11 +137,11 @@ def bind_assignments(
     types = _types_of(named, values, targets)
     bound = [Assignment(*parts) for parts in zip(targets, values, types, strict=True)]
     policy = spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI"
-    judged = BoundAssignments(schema, tuple(bound), alias, policy)
+    found = BoundAssignments(schema, tuple(bound), alias, policy)
     # Types that cannot be stored are refused here, where nothing has been read yet.
     with border.spark_errors("reading the new values"), border.asking_the_analyser():
-        assert judged.applied(frame).schema is not None
-    return judged
+        assert found.applied(frame).schema is not None
+    return found
 
 
 def find_target(schema: StructType, name: str, *, alias: str | None = None, is_exact: bool = False) -> Target:

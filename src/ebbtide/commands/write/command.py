@@ -24,7 +24,6 @@ from ebbtide.commands.define.definition import (
     TableDefinition,
     check_column_names,
     defined,
-    refuse_change_columns,
     refuse_nested_void,
     schema_of,
     target_of,
@@ -52,6 +51,7 @@ from ebbtide.errors import (
 )
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, Metadata, Protocol, SetTransaction
+from ebbtide.protocol.change_columns import refuse_change_columns
 from ebbtide.protocol.features import ensure_writable, upgrade_protocol_for
 from ebbtide.protocol.properties import FEATURE_PREFIX
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
