@@ -84,14 +84,6 @@ def test_source_of_2000_columns_is_merged_by_all_clauses(spark, table):
     }
 
 
-def test_source_of_2000_columns_is_upserted(spark, table):
-    delta = DeltaTable.forPath(spark, str(table.path)).alias("t")
-    builder = delta.merge(frame_of(spark, row(4, "src"), row(9, "src")), "t.id = s.id")
-    result = builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-    assert (result.num_updated_rows, result.num_inserted_rows) == (1, 1)
-    assert {item for item in shown(spark, table) if item[1] == "src"} == {(4, "src", "src", 4), (9, "src", "src", 9)}
-
-
 def test_rule_of_a_table_of_2000_columns_is_enforced_in_a_merge(spark, table):
     delta = DeltaTable.forPath(spark, str(table.path)).alias("t")
     broken = {**row(9), "t49": None}

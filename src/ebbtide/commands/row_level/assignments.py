@@ -3,9 +3,9 @@
     SET name = upper(name), address.city = 'Boston'
 
 A target is a column or a field of a struct at any depth; a value is an expression over the *old* row. Targets are
-found in the table's schema and may not overlap. Values are checked by Spark's analyser before any work is done, and cast
-to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its other
-fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
+found in the table's schema and may not overlap. Spark's analyser checks the values before any work is done, and they
+are cast to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its
+other fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
 
 A value is computed once a row, also when it is random and read from more than one place later.
 """
