@@ -1,6 +1,9 @@
 """How does a clone get a virtual environment? Makes one, installs Ebbtide and its pinned dependencies into it, once.
 
     python3 scripts/environment.py .venv --editable '.[dev]'
+    python3 scripts/environment.py .venvs/interop --editable '.[dev,interop]' --over .venv
+
+The second sees whatever the first holds. pip installs into it only what is missing or has another version there.
 
 An environment carries a stamp of what it was made from; while that is unchanged, nothing is done. Uses the standard
 library only. Where packages come from is pip's own configuration and is never said here.
@@ -15,11 +18,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 STAMP = "ebbtide.stamp"
 CONSTRAINTS = "constraints.txt"
+PATHS_BELOW = "ebbtide-below.pth"
 
 
 class SetupError(Exception):
@@ -53,12 +58,34 @@ def ensure_venv_module(*, is_superuser: bool) -> None:
     )
 
 
-def create(venv: Path) -> None:
+def create(venv: Path, below: Path | None = None) -> None:
+    """An empty environment, or one that sees the packages of the environment `below`, pip among them."""
     print(f"python    {venv} on Python {sys.version.split()[0]}", flush=True)
     # --clear: an environment left half made by an interrupted run, or made on another Python, is not worth mending.
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=False, stdin=subprocess.DEVNULL)
-    if made.returncode != 0:
+    command = [sys.executable, "-m", "venv", "--clear", *(["--without-pip"] if below else []), str(venv)]
+    if subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode != 0:
         raise SetupError(f"`{sys.executable} -m venv {venv}` failed; its own words are above.")
+    if below:
+        # A path of a .pth file comes after the environment's own packages, so those win.
+        (site_packages(venv) / PATHS_BELOW).write_text(paths_below(below), encoding="utf-8")
+
+
+def paths_below(below: Path | None) -> str:
+    return f"{site_packages(below).resolve()}\n" if below else ""
+
+
+def lies_over(venv: Path, below: Path | None) -> bool:
+    paths = site_packages(venv) / PATHS_BELOW
+    return (paths.read_text(encoding="utf-8") if paths.exists() else "") == paths_below(below)
+
+
+def site_packages(venv: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(venv), "platbase": str(venv)}))
+
+
+def over_this() -> list[str]:
+    """The arguments for an environment over the one that runs this; none outside of one."""
+    return ["--over", sys.prefix] if sys.prefix != sys.base_prefix else []
 
 
 def install(venv: Path, requirements: Sequence[str], constraints: Path) -> None:
@@ -93,12 +120,12 @@ def same_interpreter(venv: Path) -> bool:
     return asked.stdout.strip() == sys.version.strip()
 
 
-def bring_up_to_date(venv: Path, requirements: Sequence[str], constraints: Path) -> None:
-    wanted = fingerprint(venv, requirements, constraints)
+def bring_up_to_date(venv: Path, requirements: Sequence[str], constraints: Path, below: Path | None = None) -> None:
+    wanted = fingerprint(venv, [*requirements, *([str(below.absolute())] if below else [])], constraints)
     if not is_current(venv, wanted):
-        if not same_interpreter(venv):
+        if not (same_interpreter(venv) and lies_over(venv, below)):
             ensure_venv_module(is_superuser=hasattr(os, "geteuid") and os.geteuid() == 0)
-            create(venv)
+            create(venv, below)
         install(venv, requirements, constraints)
     # Written even when nothing was done: make compares its time with that of the files it was made from.
     (venv / STAMP).write_text(wanted, encoding="utf-8")
@@ -109,9 +136,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("venv", type=Path)
     parser.add_argument("--constraints", type=Path, default=Path(CONSTRAINTS))
     parser.add_argument("--editable", default=".[dev]", help="what to install from this clone, with its extras")
+    parser.add_argument("--over", type=Path, help="an environment whose packages are seen as well")
     options = parser.parse_args(arguments)
     try:
-        bring_up_to_date(options.venv, ["--editable", options.editable], options.constraints)
+        bring_up_to_date(options.venv, ["--editable", options.editable], options.constraints, options.over)
     except SetupError as missing:
         print(missing, file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
 """Does Ebbtide hold on every PySpark it promises? Runs the short suite on the oldest and on the newest 4.x release.
 
-Each release gets an environment of its own below `.venvs/`. The short suite is the tests marked `matrix`. Releases can
-be named instead of looked up: `make matrix RELEASES='4.1.0 4.2.1'`.
+Each release gets an environment below `.venvs/` that holds what differs from the one that runs this. The short suite is
+the tests marked `matrix`. Releases can be named instead of looked up: `make matrix RELEASES='4.1.0 4.2.1'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VENVS = Path(".venvs")
 # A process holds one kind of Spark session (tests/conftest.py).
 RUNS = (
     ("--spark=classic", "tests/spark"),
-    ("--spark=connect", "tests/spark", "tests/connect"),
+    ("--spark=connect", run_tests.SECOND_KIND, "tests/spark", "tests/connect"),
 )
 NOTHING_SELECTED = 5
 
@@ -79,9 +79,10 @@ def run_release(release: str) -> int:
         constraints_for(release, Path(environment.CONSTRAINTS).read_text(encoding="utf-8")), encoding="utf-8"
     )
     print(f"matrix    PySpark {release}", flush=True)
-    if environment.main([str(venv), "--constraints", str(constraints), "--editable", ".[dev]"]) != 0:
+    arguments = [str(venv), "--constraints", str(constraints), "--editable", ".[dev]", *environment.over_this()]
+    if environment.main(arguments) != 0:
         return 1
-    codes = {_run_suite(venv, arguments) for arguments in RUNS}
+    codes = {_run_suite(venv, chosen) for chosen in RUNS}
     verdict = "FAILS" if codes - {0, NOTHING_SELECTED} else "holds" if 0 in codes else "has no test marked `matrix`"
     print(f"matrix    PySpark {release} {verdict}, {round(time.monotonic() - started)}s", flush=True)
     return 0 if verdict == "holds" else 1

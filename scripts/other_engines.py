@@ -3,8 +3,9 @@
     python scripts/other_engines.py interop --short
     python scripts/other_engines.py bench.peers point_delete
 
-The engines that `make test` does not need have an environment of their own in `.venvs/interop`; delta-spark's JARs
-come with Maven. When those cannot be had the others are asked all the same, and the module says who is missing.
+The engines that `make test` does not need lie in `.venvs/interop`, an environment over the one that runs this;
+delta-spark's JARs come with Maven. When those cannot be had the others are asked all the same, and the module says who
+is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JARS = "build/reference"
 
 def main(arguments: Sequence[str]) -> int:
     VENV.parent.mkdir(exist_ok=True)
-    if environment.main([str(VENV), "--editable", ".[dev,interop]"]) != 0:
+    if environment.main([str(VENV), "--editable", ".[dev,interop]", *environment.over_this()]) != 0:
         return 1
     # Says itself why there are none.
     reference_jars.main([JARS])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import environment
@@ -20,9 +24,9 @@ def steps(monkeypatch, project):
     """The steps that were taken, in order; none of them really is."""
     taken = []
 
-    def create(venv):
+    def create(venv, _below):
         taken.append("create")
-        (venv / "bin").mkdir(parents=True)
+        (venv / "bin").mkdir(parents=True, exist_ok=True)
         (venv / "bin" / "python").write_text("")
 
     monkeypatch.setattr(environment, "create", create)
@@ -75,3 +79,22 @@ def test_python_without_venv_is_told_which_package_completes_it(monkeypatch):
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(environment.SetupError, match=r"apt-get install python3\.\d+-venv"):
         environment.ensure_venv_module(is_superuser=False)
+
+
+def test_environment_over_another_sees_its_packages_and_prefers_its_own(tmp_path):
+    below = Path(sys.prefix)
+    environment.create(tmp_path / "venv", below)
+    (environment.site_packages(tmp_path / "venv") / "hypothesis.py").write_text("version = 'of its own'")
+    code = "import hypothesis, pytest, sys; print(hypothesis.version, pytest.__file__, sys.prefix, sep='\\n')"
+    asked = [str(tmp_path / "venv" / "bin" / "python"), "-c", code]
+    answer = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert answer[0] == "of its own"
+    assert Path(answer[1]).is_relative_to(environment.site_packages(below).resolve())
+    assert Path(answer[2]) == tmp_path / "venv"
+
+
+def test_environment_is_made_anew_when_the_one_below_is_another(project, steps):
+    environment.main([".venv"])
+    steps.clear()
+    environment.main([".venv", "--over", "b"])
+    assert steps == ["create", "install"]

@@ -29,7 +29,7 @@ def calls(monkeypatch, tmp_path):
 def test_arguments_reach_the_run_and_its_code_comes_back(calls):
     calls.run = 3
     assert other_engines.main(["interop", "--short"]) == 3
-    assert calls.log[0][-1] == ".[dev,interop]"
+    assert calls.log[0][1:] == ["--editable", ".[dev,interop]", *environment.over_this()]
     assert calls.log[-1][-3:] == ["-m", "interop", "--short"]
 
 
