@@ -25,6 +25,7 @@ from tests.support.invariants import (
     _new_files_say_what_they_hold,
     _one_live_add_a_path_and_its_vector_loads,
     look,
+    look_without_spark,
 )
 from tests.support.log_reading import actions_of, commit_info, data_file, log_state, vector_id
 
@@ -34,7 +35,7 @@ __all__ = ["assert_merged", "checked_merge", "told_changes"]
 
 
 def checked_merge(spark: Any, path: Path, merge: Callable[[], Any]) -> Any:
-    before = look(spark, path)
+    before = look_without_spark(path)
     result = merge()
     assert_merged(spark, path, before, result)
     return result
