@@ -25,6 +25,8 @@ RUNS = (
     ("--spark=connect", run_tests.SECOND_KIND, "tests/spark", "tests/connect"),
 )
 NOTHING_SELECTED = 5
+# The short suite is over before a second Spark has warmed up. As with several, a worker that dies costs its test alone.
+ONE_WORKER = ("-n", "1")
 
 # Every other pin of constraints.txt holds here too. PySpark itself names the py4j it speaks to, and an old release
 # cannot know a major version of its libraries that came after it.
@@ -96,7 +98,7 @@ def _run_suite(venv: Path, arguments: Sequence[str]) -> int:
         "-m",
         "pytest",
         "--quiet",
-        *run_tests.PARALLEL,
+        *ONE_WORKER,
     ]
     present = [argument for argument in arguments if argument.startswith("-") or Path(argument).is_dir()]
     return subprocess.run([*command, "-m", "matrix", *present], check=False, stdin=subprocess.DEVNULL).returncode
