@@ -1,1 +1,1 @@
-"""What does each verb do? One file a verb; each reads top to bottom as its algorithm."""
+"""What does each verb do? One room per verb, and `row_level` for what they share."""

@@ -1,7 +1,7 @@
 """What was asked for?
 
-One request type a verb, whichever door it came through. Everything a command may want to know of the session's settings
-is read at the door and stands in the request; below it nobody looks at `spark.conf` for a switch of ours.
+One request type per verb, whichever door it came through. Everything a command may want to know of the session's
+settings is read at the door and stands in the request; below it nobody looks at `spark.conf` for a switch of ours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Conflicts = Literal["rebase", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What every changing command may be told about its commit."""
+    """The options of every command that commits."""
 
     deletion_vectors: VectorMode = "on"
     conflicts: Conflicts = "rebase"
@@ -78,7 +78,7 @@ class DeleteRequest:
 class UpdateRequest:
     """Give columns new values in the rows that `condition` chooses; in all rows when it is None.
 
-    `assignments` are (column, value) in the order they were said: a column as in SQL (`a`, `a.b`, "`odd name`.c"), and
+    `assignments` are (column, value) in the order of the request: a column as in SQL (`a`, `a.b`, "`odd name`.c"), and
     a value as SQL text or a Column over the old row. `alias` and `shown` are as in `DeleteRequest`.
     """
 

@@ -1,6 +1,6 @@
 """What does a command tell its caller?
 
-One frozen result a verb, with the version it made (None when there was nothing to do), the metrics that the commit
+One frozen result per verb, with the version it made (None when there was nothing to do), the metrics that the commit
 carries, and a form for people: text in a terminal, a small table in a notebook.
 """
 
@@ -47,7 +47,7 @@ class CommandResult(ABC, Generic[_M]):
     table_url: str
 
     VERB: ClassVar[str]
-    # What is said when there is no new version, and the word between that and the table.
+    # What people read when there is no new version, and the word between that and the table.
     NOTHING: ClassVar[tuple[str, str]] = ("nothing matched", "in")
 
     @property

@@ -118,6 +118,11 @@ class RemoveFile:
         return None if self.deletion_vector is None else self.deletion_vector.unique_id
 
     @property
+    def num_marked_rows(self) -> int:
+        """Rows that the deletion vector marked; 0 without one."""
+        return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
+
+    @property
     def key(self) -> tuple[str, str | None]:
         return (self.path, self.dv_id)
 

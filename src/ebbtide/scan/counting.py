@@ -28,7 +28,7 @@ def exact_count(
     counted, unknown = 0, []
     for add in add_files(files):
         physical = num_records(add.stats)
-        marked = add.deletion_vector.cardinality if add.deletion_vector else 0
+        marked = add.num_marked_rows
         # Fewer rows than marks cannot be; the scan finds out which of the two numbers is wrong.
         is_known = physical is not None and physical >= marked
         unknown.append(not is_known)

@@ -2,7 +2,7 @@
 
 Takes rows of a snapshot's file table, gives `ScanFile`s: the path as Spark wants it, the partition values from the log
 (never from the directory or the file) and the loaded deletion vector. On the local disk a missing or shortened data
-file is found here, before Spark starts; elsewhere that would cost a request a file, and Spark finds it when it reads.
+file is found here, before Spark starts. Elsewhere that would cost one request per file, and Spark finds it anyway.
 """
 
 from __future__ import annotations

@@ -261,5 +261,5 @@ def _logical_rows(files: Iterable[AddFile | RemoveFile]) -> int | None:
         physical = num_records(file.stats)
         if physical is None:
             return None
-        total += physical - (0 if file.deletion_vector is None else file.deletion_vector.cardinality)
+        total += physical - file.num_marked_rows
     return total

@@ -37,7 +37,7 @@ class Lost:
     newest: Snapshot
     # Every commit between the two, oldest first.
     winners: tuple[WinningCommit, ...]
-    judge: Callable[[], DeltaConcurrentModificationException | None] = field(default=lambda: None, repr=False)
+    verdict: Callable[[], DeltaConcurrentModificationException | None] = field(default=lambda: None, repr=False)
 
     @property
     def is_same_definition(self) -> bool:
@@ -50,7 +50,7 @@ class Lost:
 
     def conflict(self) -> DeltaConcurrentModificationException | None:
         """What the reference would raise here; None when it would let us commit as we are."""
-        return self.judge()
+        return self.verdict()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from ebbtide.commands.merge.strategy import MergeStrategy
 from ebbtide.commands.merge.writing import MergeWriter, RewrittenFile
 from ebbtide.commands.row_level.committing import assert_not_append_only
 from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows
-from ebbtide.commands.row_level.touched_files import mark_rows
 from ebbtide.commands.row_level.work import FileWork
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
@@ -147,7 +146,7 @@ def _finished(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[Rewrit
     work = replace(outcome.work, replaced=tuple(file.add for file, _ in rewritten))
     if plan.strategy.marks_rows:
         pairs = ((item.file, item.changed) for item in outcome.matches.files)
-        work = replace(work, marked=mark_rows(plan.snapshot, pairs, work.written, options=plan.request.options))
+        work = work.with_marks(plan.snapshot, pairs, options=plan.request.options)
     return replace(outcome, work=work)
 
 

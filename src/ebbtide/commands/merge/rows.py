@@ -20,7 +20,6 @@ from ebbtide.commands.merge.pruning import Candidates
 from ebbtide.commands.merge.results import MergeMetrics
 from ebbtide.commands.merge.strategy import choose_strategy
 from ebbtide.commands.row_level.counters import now_ms, partition_count, table_partition_count, total_bytes
-from ebbtide.commands.row_level.touched_files import process_unmodified_data
 from ebbtide.commands.row_level.work import FileWork
 from ebbtide.errors import ConcurrentAppendException
 from ebbtide.log import Snapshot
@@ -60,7 +59,7 @@ class RowMerge:
     def metrics(self) -> MergeMetrics:
         outcome, matches, source = self.outcome, self.outcome.matches, self.plan.source
         work, written, files = outcome.work, outcome.work.written, self.plan.files
-        marks = process_unmodified_data(work.marked, timestamp_ms=0)
+        marks = work.marks
         gone = [file.file_log_entry for file in work.marked if file.is_fully_replaced()]
         removed = [*work.replaced, *gone]
         adds = () if written is None else written.adds

@@ -92,8 +92,8 @@ def partition_count(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
 
 
 def _logical(action: AddFile | RemoveFile) -> int | None:
-    physical, vector = num_records(action.stats), action.deletion_vector
-    return None if physical is None else physical - (0 if vector is None else vector.cardinality)
+    physical = num_records(action.stats)
+    return None if physical is None else physical - action.num_marked_rows
 
 
 def _sum(numbers: pa.ChunkedArray) -> int:

@@ -59,7 +59,7 @@ SUPPORTED_DML_COMMANDS = ("DELETE", "UPDATE")
 
 # Candidates of one Spark job. A word of sixteen bytes stands for 64 rows, so this bounds the driver to 512 MiB however
 # many rows match.
-_MAX_ROWS_A_JOB = 1 << 31
+_MAX_ROWS_PER_JOB = 1 << 31
 # Below this many rows one task folds everything, and no shuffle (and no second job) is needed.
 ONE_TASK_ROWS = 2_000_000
 
@@ -312,7 +312,7 @@ def row_sets(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, 
 
 
 def words_by_file(scan: PositionedScan, words: pa.Table) -> Iterator[tuple[ScanFile, pa.Table]]:
-    """What was folded, a file at a time; `words` has a column `file` with the scan's numbers."""
+    """What was folded, one file at a time; `words` has a column `file` with the scan's numbers."""
     if not words.num_rows:
         return
     ordered = words.sort_by("file").combine_chunks()
@@ -342,7 +342,7 @@ def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
     rows = 0
     for file in files:
         size = file.most_rows
-        if chunk and rows + size > _MAX_ROWS_A_JOB:
+        if chunk and rows + size > _MAX_ROWS_PER_JOB:
             yield chunk
             chunk, rows = [], 0
         chunk.append(file)

@@ -7,14 +7,23 @@ winner, or takes it back. `FileWork` is the part that all of them share: rows ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.results import Metrics
-from ebbtide.commands.row_level.touched_files import TouchedFileWithDV, process_unmodified_data, tombstone
+from ebbtide.commands.row_level.touched_files import (
+    TouchedActions,
+    TouchedFileWithDV,
+    mark_rows,
+    process_unmodified_data,
+    tombstone,
+)
+from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, AddFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
+from ebbtide.scan import ScanFile
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Lost
 from ebbtide.write import WrittenFiles
@@ -74,6 +83,11 @@ class FileWork:
         return [vector for vector in vectors if vector is not None and vector.is_relative]
 
     @property
+    def marks(self) -> TouchedActions:
+        """What the marks come to; its actions carry no time."""
+        return process_unmodified_data(self.marked, timestamp_ms=0)
+
+    @property
     def num_replaced_vectors(self) -> int:
         """Vectors that go with the files that are replaced."""
         return sum(1 for add in self.replaced if add.deletion_vector is not None)
@@ -83,6 +97,12 @@ class FileWork:
         removes = (tombstone(add, timestamp_ms) for add in self.replaced)
         new: tuple[Action, ...] = () if self.written is None else (*self.written.adds, *self.written.changes)
         return (*marks.actions, *removes, *new)
+
+    def with_marks(
+        self, snapshot: Snapshot, matched: Iterable[tuple[ScanFile, RowIndexSet]], *, options: WriteOptions
+    ) -> FileWork:
+        """The work with these rows marked. On an error nothing is left, of what was written before either."""
+        return replace(self, marked=mark_rows(snapshot, matched, self.written, options=options))
 
     def discard(self, store: ObjectStore, *, keeping: Iterable[FileWork] = ()) -> None:
         """Delete what was written, except what the works in `keeping` use.

@@ -38,7 +38,7 @@ from ebbtide.commands.row_level.plan import (
     predicate_parameter,
     should_write_persistent_deletion_vectors,
 )
-from ebbtide.commands.row_level.touched_files import RowSearch, find_touched_files, process_unmodified_data
+from ebbtide.commands.row_level.touched_files import RowSearch, find_touched_files
 from ebbtide.commands.row_level.work import FileWork
 from ebbtide.commands.update.results import UpdateMetrics
 from ebbtide.errors import InternalError
@@ -100,7 +100,7 @@ class RowUpdate:
 
     def metrics(self) -> UpdateMetrics:
         written = [part.written for part in self.parts if part.written is not None]
-        marks = process_unmodified_data([file for part in self.parts for file in part.marked], timestamp_ms=0)
+        marks = [part.marks for part in self.parts]
         updated = sum(batch.updated_rows for batch in self.batches)
         touched_rows = sum(files.num_rows for files in written)
         change_bytes = sum(files.num_change_bytes for files in written)
@@ -122,9 +122,9 @@ class RowUpdate:
             num_added_change_files=sum(len(files.changes) for files in written),
             change_file_bytes=change_bytes,
             num_touched_rows=touched_rows,
-            num_deletion_vectors_added=marks.num_deletion_vectors_added,
-            num_deletion_vectors_removed=marks.num_deletion_vectors_removed,
-            num_deletion_vectors_updated=marks.num_deletion_vectors_updated,
+            num_deletion_vectors_added=sum(part.num_deletion_vectors_added for part in marks),
+            num_deletion_vectors_removed=sum(part.num_deletion_vectors_removed for part in marks),
+            num_deletion_vectors_updated=sum(part.num_deletion_vectors_updated for part in marks),
         )
 
     def parameters(self) -> Mapping[str, str]:

@@ -115,9 +115,9 @@ class WriteResult(CommandResult[WriteMetrics]):
 
     def sentences(self) -> list[str]:
         metrics = self.metrics
-        told = [f"{counted(metrics.num_output_rows, 'row')} written to {counted(metrics.num_files, 'file')}"]
+        sentences = [f"{counted(metrics.num_output_rows, 'row')} written to {counted(metrics.num_files, 'file')}"]
         if metrics.num_removed_files:
-            told.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+            sentences.append(f"{counted(metrics.num_removed_files, 'file')} removed")
         if metrics.num_deleted_rows > 0:
-            told.append(f"{counted(metrics.num_deleted_rows, 'row')} replaced")
-        return told
+            sentences.append(f"{counted(metrics.num_deleted_rows, 'row')} replaced")
+        return sentences
