@@ -88,6 +88,28 @@ def test_every_source_module_opens_with_a_docstring():
     assert [str(path.relative_to(ROOT)) for path in silent] == []
 
 
+def test_no_module_is_longer_than_four_hundred_lines():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of ours that a module imports; a room counts as one where its front door is used."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "ebbtide":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ebbtide."):
+            found.add(node.module or "")
+    return found
+
+
+def test_no_command_imports_more_than_fifteen_of_our_modules():
+    """A command that needs more knows too much: part of it belongs below, or beside it."""
+    counts = {str(path.relative_to(ROOT)): len(imported_modules(path)) for path in SOURCES if "commands" in path.parts}
+    assert {name: count for name, count in counts.items() if count > 15} == {}
+
+
 def test_no_note_for_later_is_left_in_code():
     code = [path for folder in PYTHON_FOLDERS for path in (ROOT / folder).rglob("*.py")]
     assert list(places(code, NOTES_FOR_LATER)) == []
