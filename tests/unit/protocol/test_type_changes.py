@@ -46,6 +46,45 @@ def test_only_the_widenings_of_the_protocol_are_readable(old, new, readable):
     assert is_readable_type_change(PrimitiveType(old), PrimitiveType(new)) is readable
 
 
+# What delta-spark 4.4 reads (TypeWidening.isTypeChangeSupported), and what Spark's Parquet reader can. Bytes and shorts
+# are stored as 32-bit integers, and its vectorised reader takes those for a decimal only where every 32-bit integer would
+# fit: a byte as decimal(4,1) holds no more than the type can, but is refused by both.
+DECIMALS = (
+    "decimal(3,0)", "decimal(4,1)", "decimal(5,0)", "decimal(6,1)", "decimal(9,0)", "decimal(10,0)", "decimal(11,1)",
+    "decimal(11,2)", "decimal(12,2)", "decimal(19,0)", "decimal(20,0)", "decimal(21,1)", "decimal(38,0)",
+    "decimal(38,38)",
+)  # fmt: skip
+TEN_DIGITS = "decimal(10,0) decimal(11,1) decimal(12,2) decimal(19,0) decimal(20,0) decimal(21,1) decimal(38,0)"
+WIDER = {
+    "byte": f"short integer long double {TEN_DIGITS}",
+    "short": f"integer long double {TEN_DIGITS}",
+    "integer": f"long double {TEN_DIGITS}",
+    "long": "decimal(20,0) decimal(21,1) decimal(38,0)",
+    "float": "double",
+    "date": "timestamp_ntz",
+    "decimal(3,0)": f"decimal(4,1) decimal(5,0) decimal(6,1) decimal(9,0) decimal(11,2) {TEN_DIGITS}",
+    "decimal(4,1)": "decimal(6,1) decimal(11,1) decimal(11,2) decimal(12,2) decimal(21,1)",
+    "decimal(5,0)": f"decimal(6,1) decimal(9,0) decimal(11,2) {TEN_DIGITS}",
+    "decimal(6,1)": "decimal(11,1) decimal(11,2) decimal(12,2) decimal(21,1)",
+    "decimal(9,0)": f"decimal(11,2) {TEN_DIGITS}",
+    "decimal(10,0)": TEN_DIGITS,
+    "decimal(11,1)": "decimal(12,2) decimal(21,1)",
+    "decimal(11,2)": "decimal(12,2)",
+    "decimal(19,0)": "decimal(20,0) decimal(21,1) decimal(38,0)",
+    "decimal(20,0)": "decimal(21,1) decimal(38,0)",
+}
+TYPES = (
+    "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "boolean",
+    "binary", "variant", *DECIMALS,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("old", TYPES)
+def test_every_pair_of_types_is_judged_as_the_reference_judges_it(old):
+    readable = {new for new in TYPES if is_readable_type_change(PrimitiveType(old), PrimitiveType(new))}
+    assert readable == {old, *WIDER.get(old, "").split()}
+
+
 @pytest.mark.parametrize(
     ("data_type", "changes"),
     [
