@@ -33,6 +33,9 @@ class EngineConfig:
     deletion_vector_target_bytes: int = 2 * MIB
     # A writer that loses this many races in a row gives up with an error; it waits a little longer after each.
     max_commit_attempts: int = 1000
+    # Functions that the expressions of a table (constraints, generated columns, defaults) may call beside the usual
+    # ones, in lower case. Functions of Spark's own only, and never those that run code by name.
+    allowed_functions: frozenset[str] = frozenset()
 
 
 DEFAULT_CONFIG = EngineConfig()

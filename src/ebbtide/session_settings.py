@@ -16,8 +16,10 @@ from pyspark.sql import SparkSession
 from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
+from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
 __all__ = [
+    "ALLOWED_FUNCTIONS",
     "CHANGES_OUT_OF_RANGE",
     "DELETE_WITH_VECTORS",
     "TABLE_DEFAULTS",
@@ -48,6 +50,7 @@ CHANGES_OUT_OF_RANGE: Final = f"{_PREFIX}changeDataFeed.timestampOutOfRange.enab
 SCHEMA_AUTO_MERGE: Final = f"{_PREFIX}schema.autoMerge.enabled"
 USER_METADATA: Final = f"{_PREFIX}commitInfo.userMetadata"
 TABLE_DEFAULTS: Final = f"{_PREFIX}properties.defaults."
+ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
 PARTITION_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 _VECTOR_MODES: Final[dict[str, VectorMode]] = {"true": "on", "false": "off", "auto": "auto"}
@@ -84,7 +87,7 @@ def write_options(
         txn_version=txn_version,
         user_metadata=_setting(spark, USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
-        config=_with_vector_file_size(spark, config),
+        config=_with_allowed_functions(spark, _with_vector_file_size(spark, config)),
     )
 
 
@@ -149,6 +152,12 @@ def _with_vector_file_size(spark: SparkSession, config: EngineConfig) -> EngineC
     if size is None or not 1 <= size <= _MAX_VECTOR_FILE:
         _refuse(VECTOR_FILE_SIZE, text, "must be a size from 1 byte to 2 GiB, such as 2097152 or 2m")
     return replace(config, deletion_vector_target_bytes=size)
+
+
+def _with_allowed_functions(spark: SparkSession, config: EngineConfig) -> EngineConfig:
+    names = [name.strip().lower() for name in (_setting(spark, ALLOWED_FUNCTIONS) or "").split(",")]
+    allowed = frozenset(name for name in names if name)
+    return replace(config, allowed_functions=config.allowed_functions | allowed) if allowed else config
 
 
 def _flag(spark: SparkSession, key: str) -> bool:

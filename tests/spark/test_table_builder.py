@@ -108,7 +108,6 @@ def test_replace_needs_a_table_and_create_or_replace_does_not(spark, tmp_path):
 @pytest.mark.parametrize(
     ("describe", "error"),
     [
-        (lambda b: b, RequestError),
         (lambda b: b.addColumn("a", "NOTATYPE"), RequestError),
         (lambda b: b.addColumn("a", "INT").addColumn("A", "INT"), RequestError),
         (lambda b: b.addColumn("a", "INT").partitionedBy("b"), RequestError),

@@ -149,7 +149,7 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
     except (CorruptTableError, ObjectNotFoundError):
         return None
     if not log_files:
-        return hint
+        return hint if hint.config == config else replace(hint, config=config)
     segment, kept_removes = _rebased(hint, Segment(target, None, log_files, listing.commits[target]), listing)
     head = _head_after(hint, scan.small, segment)
     return replace(

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, physical_schema
+from ebbtide.protocol.variables import holds_variable, refuse_variables
 
 __all__ = ["TableColumns", "spark_type"]
 
@@ -41,6 +42,7 @@ class TableColumns:
     @classmethod
     def of(cls, snapshot: Snapshot, *, also: Sequence[str] = ()) -> TableColumns:
         """`also` are columns of strings that the files have beside the table's, under the same name in both."""
+        refuse_variables(snapshot.schema)
         mode = snapshot.properties.column_mapping_mode
         physical = physical_schema(snapshot.schema, mode)
         partitioned = {name.lower() for name in snapshot.metadata.partition_columns}
@@ -79,6 +81,9 @@ class TableColumns:
 
     def _logical_column(self, physical_name: str, field: StructField, target: T.DataType) -> Column | str:
         comment = field.metadata.get("comment")
+        if comment is not None and holds_variable(comment):
+            # Rows are also scanned to be written again, and Hadoop would replace it on the way into the files.
+            comment = None
         is_renamed_inside = _has_renamed_fields(field)
         is_float = field.type in _FLOATS and physical_name not in {name for name, _ in self.partition_fields}
         is_plain = not comment and not is_renamed_inside and not is_float and field.type != _VOID

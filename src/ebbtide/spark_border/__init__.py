@@ -8,6 +8,7 @@ Everything above may use public PySpark freely; whatever needs a comment beginni
 from ebbtide.spark_border.analysis import analyse, asking_the_analyser
 from ebbtide.spark_border.arrow import frame_from_arrow
 from ebbtide.spark_border.errors import condition_of, failure, failure_message, spark_errors
+from ebbtide.spark_border.functions import functions_of_the_session, is_built_in
 from ebbtide.spark_border.names import HelperNames, column, quoted
 from ebbtide.spark_border.reading import (
     FILE_METADATA,
@@ -50,7 +51,9 @@ __all__ = [
     "footer_shows_nan",
     "frame_from_arrow",
     "input_files",
+    "functions_of_the_session",
     "interruptible",
+    "is_built_in",
     "is_case_sensitive",
     "is_connect",
     "listing_settings",

@@ -7,7 +7,7 @@ command adds (materialised row ids), the change type. Columns of type void are n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -25,6 +25,7 @@ from ebbtide.protocol.schema import (
     StructField,
     StructType,
 )
+from ebbtide.protocol.variables import holds_variable, refuse_variables
 from ebbtide.write.target import WriteTarget
 
 __all__ = ["FileColumns", "same_shape", "spark_type"]
@@ -52,9 +53,11 @@ class FileColumns:
         change_type_column: str | None,
         extra_columns: Mapping[str, str],
     ) -> FileColumns:
+        refuse_variables(target.schema)
         pairs = _in_file_order(target)
         _check_types(frame, [logical for logical, _ in pairs])
-        selected = [_physical_column(logical, physical) for logical, physical in pairs]
+        plain = _without_metadata(frame)
+        selected = [_physical_column(logical, physical, plain) for logical, physical in pairs]
         names = [physical.name for _, physical in pairs]
         for frame_name, file_name in extra_columns.items():
             selected.append(border.column(frame_name).alias(file_name))
@@ -64,6 +67,27 @@ class FileColumns:
             selected.append(border.column(change_type_column).cast("string").alias(CHANGE_TYPE))
             names.append(CHANGE_TYPE)
         return cls(tuple(selected), tuple(names), StructType(tuple(physical for _, physical in pairs)))
+
+    def leaf_paths(self) -> frozenset[str]:
+        """The columns of Parquet that a file of these columns has, as its footer spells them."""
+        known = [path for field in self.table_columns.fields for path in _leaf_paths(field.type, field.name)]
+        return frozenset({*known, *self.names[len(self.table_columns.fields) :]})
+
+
+def _leaf_paths(data_type: DataType, path: str) -> Iterator[str]:
+    match data_type:
+        case StructType():
+            for field in data_type.fields:
+                yield from _leaf_paths(field.type, f"{path}.{field.name}")
+        case ArrayType():
+            yield from _leaf_paths(data_type.element_type, f"{path}.list.element")
+        case MapType():
+            yield from _leaf_paths(data_type.key_type, f"{path}.key_value.key")
+            yield from _leaf_paths(data_type.value_type, f"{path}.key_value.value")
+        case PrimitiveType(name="variant"):
+            yield from (f"{path}.value", f"{path}.metadata")
+        case _:
+            yield path
 
 
 def _in_file_order(target: WriteTarget) -> list[tuple[StructField, StructField]]:
@@ -92,8 +116,15 @@ def _check_types(frame: DataFrame, fields: list[StructField]) -> None:
             )
 
 
-def _physical_column(logical: StructField, physical: StructField) -> Column:
+def _without_metadata(frame: DataFrame) -> frozenset[str]:
+    """Columns, in lower case, whose metadata must not go into the files: Hadoop would replace variables in it."""
+    return frozenset(field.name.lower() for field in frame.schema.fields if holds_variable(field.jsonValue()))
+
+
+def _physical_column(logical: StructField, physical: StructField, plain: frozenset[str]) -> Column:
     identifier = physical.metadata.get(PARQUET_FIELD_ID)
+    if identifier is None and logical.name.lower() in plain:
+        return border.column(logical.name).cast(spark_type(physical.type)).alias(physical.name, metadata={})
     if identifier is None:
         return border.column(logical.name, physical.name)
     value = border.column(logical.name)

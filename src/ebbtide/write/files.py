@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -129,14 +130,26 @@ def _outputs(plan: _Plan, staging: Staging, counted: _Counted) -> list[_Output]:
     wanted = statistics_columns(plan.target, plan.columns.table_columns)
     hashed = hashed_labels(counted.long_labels)
     fields = plan.target.partition_fields
+    expected = plan.columns.leaf_paths()
 
     def look_at(file: StagedFile) -> _Output:
         label = Label(is_change=False, texts=()) if plan.label is None else parse_label(file.label, fields, hashed)
         footer = read_footer(staging.store, file.meta)
+        _check_columns(footer, expected, staging)
         return _Output(file, label, footer.num_rows, statistics_of(footer, wanted).to_json())
 
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
         return list(pool.map(look_at, staging.files(plan.label_name)))
+
+
+def _check_columns(footer: pq.FileMetaData, expected: frozenset[str], staging: Staging) -> None:
+    """A file under whose columns readers would find nothing must not reach a commit either."""
+    found = {footer.schema.column(number).path for number in range(footer.num_columns)}
+    if found != expected:
+        raise InternalError(
+            f"Spark wrote a file to {staging.spark_path} with other columns than it was told: "
+            f"{', '.join(sorted(found ^ expected))[:500]} on one side only. Nothing was committed."
+        )
 
 
 def _check_counts(outputs: Sequence[_Output], counted: _Counted, staging: Staging) -> None:

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
 from ebbtide.errors import CorruptTableError, InternalError, UnsupportedFeatureError
@@ -34,12 +33,15 @@ from ebbtide.protocol.schema import (
     StructType,
     find_field,
 )
+from ebbtide.protocol.variables import refuse_variables
 from ebbtide.sql_text import names_in, tokenize
 from ebbtide.write.assignment import stored
+from ebbtide.write.char_lengths import has_too_long_string
 from ebbtide.write.columns import spark_type
+from ebbtide.write.table_expressions import TableExpression, trusted_columns
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["completed", "conforming", "enforced", "generated_columns", "identity_columns"]
+__all__ = ["completed", "conforming", "default_value", "enforced", "generated_columns", "identity_columns"]
 
 CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION: Final = "delta.generationExpression"
@@ -70,8 +72,9 @@ def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = Non
     where a row is change data, which tells of rows as they were: those are not judged. Whoever runs the query does so
     under `spark_border.spark_errors`, which makes the failure a ConstraintViolationError.
     """
+    refuse_variables(target.schema)
     with border.spark_errors(f"reading the constraints of {target.store.url}"), border.asking_the_analyser():
-        rules = list(_rules(target))
+        rules = list(_rules(target, frame.sparkSession))
         return _judged(_with_empty_as_null(frame, target), target, rules, changes) if rules else frame
 
 
@@ -90,6 +93,7 @@ def completed(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) 
     Columns not in `given` (names in lower case) are generated, or filled with their default, or null; what the frame
     has under such a name is not looked at. Generated columns see the others as they are then.
     """
+    refuse_variables(target.schema)
     names = {name.lower(): name for name in frame.columns}
     missing = [field for field in target.schema.fields if field.name.lower() not in given]
     lost = [name for name in given if name not in names and target.schema.get(name) is not None]
@@ -115,6 +119,19 @@ def generated_columns(target: WriteTarget) -> Mapping[str, str]:
         if isinstance(expression, str):
             found[field.name] = expression
     return found
+
+
+def default_value(field: StructField, target: WriteTarget, spark: SparkSession) -> Column:
+    """What the word DEFAULT stands for in an assignment to the column: its default, or null."""
+    text = field.metadata.get(CURRENT_DEFAULT)
+    if not isinstance(text, str):
+        return F.lit(None)
+    [value] = trusted_columns([TableExpression("default", field.name, text)], target, spark)
+    return value
+
+
+def _generations(target: WriteTarget) -> list[TableExpression]:
+    return [TableExpression("generated", name, text) for name, text in generated_columns(target).items()]
 
 
 def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
@@ -148,8 +165,9 @@ def _defaults(frame: DataFrame, target: WriteTarget, missing: set[str]) -> dict[
     fields = [f for f in target.schema.fields if f.name in missing and isinstance(f.metadata.get(CURRENT_DEFAULT), str)]
     if not fields:
         return {}
+    expressions = [TableExpression("default", field.name, field.metadata[CURRENT_DEFAULT]) for field in fields]
     with border.spark_errors(f"reading the default values of {target.store.url}"), border.asking_the_analyser():
-        values = [F.expr(field.metadata[CURRENT_DEFAULT]) for field in fields]
+        values = trusted_columns(expressions, target, frame.sparkSession)
         types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values))).schema.fields
     return {
         field.name: stored(value, kind.dataType, field)
@@ -158,7 +176,8 @@ def _defaults(frame: DataFrame, target: WriteTarget, missing: set[str]) -> dict[
 
 
 def _generated(frame: DataFrame, target: WriteTarget, computed: Mapping[str, str]) -> DataFrame:
-    values = {name: F.expr(text) for name, text in computed.items()}
+    expressions = [TableExpression("generated", name, text) for name, text in computed.items()]
+    values = dict(zip(computed, trusted_columns(expressions, target, frame.sparkSession), strict=True))
     types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema.fields
     fields = {field.name: field for field in target.schema.fields}
     columns = {
@@ -225,18 +244,21 @@ def _carrier(target: WriteTarget) -> StructField | None:
     return next(iter(data or written), None)
 
 
-def _rules(target: WriteTarget) -> Iterator[_Rule]:
+def _rules(target: WriteTarget, spark: SparkSession) -> Iterator[_Rule]:
+    checks = _checks(target)
+    generated = _generations(target)
+    # Whatever the table wants to have computed is judged before Spark is given any of it.
+    values = trusted_columns([*checks, *generated], target, spark)
     for field in target.schema.fields:
         if field.type != _VOID:
             yield from _not_null(border.column(field.name), field, field.name)
     for field in target.schema.fields:
         yield from _lengths(border.column(field.name), field)
-    for name, expression in _checks(target).items():
-        yield _check(target, name, expression)
-    generated = generated_columns(target)
-    for field in target.schema.fields:
-        if field.name in generated:
-            yield _generation(target, field, generated[field.name])
+    for check, value in zip(checks, values, strict=False):
+        yield _check(target, check, value)
+    fields = {field.name: field for field in target.schema.fields}
+    for generation, value in zip(generated, values[len(checks) :], strict=True):
+        yield _generation(target, generation, value, fields[generation.name])
 
 
 def _not_null(value: Column, field: StructField, where: str) -> Iterator[_Rule]:
@@ -276,56 +298,22 @@ def _broken_elements(value: Column, kind: DataType, nullable: bool, where: str) 
 
 
 def _lengths(value: Column, field: StructField) -> Iterator[_Rule]:
-    """Spark notes the whole type of a column as text where it holds a char or varchar, however deep inside."""
-    declared = field.metadata.get(CHAR_VARCHAR)
-    if not isinstance(declared, str):
-        return
-    described = T.DataType.fromDDL(f"c {declared}")
-    broken = _too_long(value, described.fields[0].dataType) if isinstance(described, T.StructType) else None
+    broken = has_too_long_string(value, field)
     if broken is None:
         return
-    said = f"exceeds a length of the column '{field.name}', which is {declared.strip()}."
-    message = F.concat(F.lit("The value '"), _shown(value), F.lit(f"' {said}"))
-    yield _Rule(F.coalesce(broken, F.lit(False)), _TOO_LONG, message)
+    declared = str(field.metadata.get(CHAR_VARCHAR)).strip()
+    limit = f"exceeds a length of the column '{field.name}', which is {declared}."
+    message = F.concat(F.lit("The value '"), _shown(value), F.lit(f"' {limit}"))
+    yield _Rule(broken, _TOO_LONG, message)
 
 
-def _too_long(value: Column, declared: T.DataType) -> Column | None:
-    """Whether a string in the value is longer than declared; None when there is none that could be."""
-    match declared:
-        case T.CharType() | T.VarcharType():
-            return F.coalesce(F.length(value) > declared.length, F.lit(False))
-        case T.StructType():
-            parts = [_too_long(value.getField(field.name), field.dataType) for field in declared.fields]
-            found = [part for part in parts if part is not None]
-            return reduce(Column.__or__, found) if found else None
-        case T.ArrayType():
-            return _some_too_long(value, declared.elementType)
-        case T.MapType():
-            sides = (F.map_keys(value), declared.keyType), (F.map_values(value), declared.valueType)
-            found = [part for part in (_some_too_long(*side) for side in sides) if part is not None]
-            return reduce(Column.__or__, found) if found else None
-    return None
-
-
-def _some_too_long(values: Column, declared: T.DataType) -> Column | None:
-    if _too_long(F.lit(None), declared) is None:
-        return None
-
-    def is_too_long(item: Column) -> Column:
-        broken = _too_long(item, declared)
-        return F.lit(False) if broken is None else broken
-
-    return F.coalesce(F.exists(values, is_too_long), F.lit(False))
-
-
-def _checks(target: WriteTarget) -> dict[str, str]:
-    """Name to expression: the table's constraints, and the invariants of single columns."""
-    found = dict(target.properties.constraints)
+def _checks(target: WriteTarget) -> list[TableExpression]:
+    """The table's constraints, and the invariants of single columns."""
+    found = [TableExpression("check", name, text) for name, text in target.properties.constraints.items()]
     for field in _all_fields(target.schema):
         text = field.metadata.get(INVARIANTS)
         if text is not None:
-            expression = _invariant(field.name, text)
-            found[f"EXPRESSION({expression})"] = expression
+            found.append(TableExpression("invariant", field.name, _invariant(field.name, text)))
     return found
 
 
@@ -346,18 +334,17 @@ def _invariant(column: str, text: object) -> str:
     return expression
 
 
-def _check(target: WriteTarget, name: str, expression: str) -> _Rule:
-    holds = F.coalesce(F.expr(expression), F.lit(False))
-    return _Rule(
-        ~holds, _VIOLATED, _values_message(target, f"CHECK constraint {name} ({expression}) {_BY}", expression)
-    )
+def _check(target: WriteTarget, expression: TableExpression, value: Column) -> _Rule:
+    name = expression.name if expression.kind == "check" else f"EXPRESSION({expression.text})"
+    message = _values_message(target, f"CHECK constraint {name} ({expression.text}) {_BY}", expression.text)
+    return _Rule(~F.coalesce(value, F.lit(False)), _VIOLATED, message)
 
 
-def _generation(target: WriteTarget, field: StructField, expression: str) -> _Rule:
-    shown = f"{border.quoted(field.name)} <=> {expression}"
+def _generation(target: WriteTarget, expression: TableExpression, value: Column, field: StructField) -> _Rule:
+    shown = f"{border.quoted(field.name)} <=> {expression.text}"
     message = _values_message(target, f"CHECK constraint Generated Column ({shown}) {_BY}", shown)
-    value = F.expr(expression).cast(spark_type(field.type))
-    return _Rule(~border.column(field.name).eqNullSafe(value), _VIOLATED, message)
+    computed = value.cast(spark_type(field.type))
+    return _Rule(~border.column(field.name).eqNullSafe(computed), _VIOLATED, message)
 
 
 def _values_message(target: WriteTarget, what: str, expression: str) -> Column:

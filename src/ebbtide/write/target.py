@@ -24,6 +24,8 @@ class WriteTarget:
     column_mapping_mode: str
     properties: TableProperties
     protocol: Protocol
+    # Functions that the table's expressions may call beside the usual ones.
+    allowed_functions: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> WriteTarget:
@@ -34,6 +36,7 @@ class WriteTarget:
             column_mapping_mode=column_mapping_mode(snapshot.protocol, snapshot.metadata),
             properties=snapshot.properties,
             protocol=snapshot.protocol,
+            allowed_functions=snapshot.config.allowed_functions,
         )
 
     @property

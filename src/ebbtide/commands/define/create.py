@@ -17,7 +17,6 @@ from typing import Final, Literal
 
 import orjson
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
@@ -30,8 +29,9 @@ from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation, Transaction
-from ebbtide.write import WriteTarget, enforced, generated_columns, stored
+from ebbtide.write import WriteTarget, completed, enforced, generated_columns, stored
 from ebbtide.write.columns import spark_type
+from ebbtide.write.table_expressions import TableExpression, trusted_columns
 
 __all__ = ["CreateHow", "CreateRequest", "CreateResult", "create_table"]
 
@@ -85,7 +85,7 @@ def create_table(spark: SparkSession, request: CreateRequest) -> CreateResult:
 
 def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
     protocol, metadata = defined(request.definition, defaults=request.default_properties())
-    _check_expressions(spark, target_of(request.store, protocol, metadata))
+    _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
     committed = transaction.commit((), _operation(request, metadata))
     return CreateResult(committed.version, request.store.url)
@@ -96,7 +96,7 @@ def _replace(spark: SparkSession, request: CreateRequest, transaction: Transacti
     ensure_writable(snapshot.protocol, snapshot.metadata)
     assert_not_append_only(snapshot)
     protocol, metadata = defined(request.definition, replaced=snapshot, defaults=request.default_properties())
-    _check_expressions(spark, target_of(request.store, protocol, metadata))
+    _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
     removed = _all_rows(spark, request, transaction)
     committed = transaction.commit((*changes, *removed), _operation(request, metadata))
@@ -111,6 +111,8 @@ def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transact
 
 def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
     """Every expression of the table must mean something over its columns; a generated one over those that are not."""
+    if not target.schema.fields:
+        return
     generated = generated_columns(target)
     fields = [T.StructField(item.name, spark_type(item.type)) for item in target.schema.fields]
     plain = spark.createDataFrame([], T.StructType([item for item in fields if item.name not in generated]))
@@ -121,10 +123,12 @@ def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
             raise RequestError(f"The generated column '{item.name}' cannot be NOT NULL; put a CHECK on it instead.")
         doing = f"reading the expression {generated[item.name]!r} of the generated column '{item.name}'"
         with border.spark_errors(doing), border.asking_the_analyser():
-            value = F.expr(generated[item.name])
+            [value] = trusted_columns([TableExpression("generated", item.name, generated[item.name])], target, spark)
             given = plain.select(value.alias("v")).schema.fields[0].dataType
         stored(value, given, item)
     enforced(spark.createDataFrame([], T.StructType(fields)), target)
+    # No column is given, so every default is looked at.
+    border.analyse(completed(plain, target, given=frozenset()))
 
 
 def _operation(request: CreateRequest, metadata: Metadata) -> Operation:

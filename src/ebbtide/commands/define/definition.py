@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from ebbtide.commands.define.alter import properties_of_new_table
 from ebbtide.commands.row_level.counters import now_ms
+from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata, Protocol
@@ -37,6 +38,7 @@ from ebbtide.protocol.schema import (
     parse_schema,
 )
 from ebbtide.protocol.schema_evolution import MAX_COLUMN_ID
+from ebbtide.protocol.variables import refuse_variables
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction.table_changes import protocol_for, required_features
 from ebbtide.write import WriteTarget
@@ -127,7 +129,7 @@ def defined(
     return upgrade_protocol_for(replaced.protocol, {*required_features(metadata), *marks}), metadata
 
 
-def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> WriteTarget:
+def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata, *, config: EngineConfig) -> WriteTarget:
     """What a writer must know of a table with this metadata."""
     properties = TableProperties.parse(metadata.configuration)
     return WriteTarget(
@@ -137,6 +139,7 @@ def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> Wri
         column_mapping_mode=properties.column_mapping_mode,
         properties=properties,
         protocol=protocol,
+        allowed_functions=config.allowed_functions,
     )
 
 
@@ -146,8 +149,12 @@ def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> Wri
 def _checked(definition: TableDefinition, configuration: Mapping[str, str], mode: str) -> tuple[str, ...]:
     """The partition columns as the schema spells them; RequestError for a table that cannot be."""
     schema = definition.schema
-    if all(item.type == _VOID for item in schema.fields):
-        raise RequestError("A table needs at least one column that can hold a value.", error_class="DELTA_EMPTY_DATA")
+    if schema.fields and all(item.type == _VOID for item in schema.fields):
+        raise RequestError(
+            "A table needs at least one column that can hold a value, and these are all of type void. Cast one.",
+            error_class="DELTA_EMPTY_DATA",
+        )
+    refuse_variables(schema)
     if mode == "none":
         check_column_names(name for kind in _types(schema) if isinstance(kind, StructType) for name in kind.names)
     if TableProperties.parse(configuration).enable_change_data_feed:

@@ -33,6 +33,7 @@ from ebbtide.protocol.schema import StructType, parse_schema
 from ebbtide.pruning import nondeterministic_functions
 from ebbtide.scan.conditions import condition_text, empty_frame
 from ebbtide.sql_text import text_has_subquery
+from ebbtide.write import WriteTarget, default_value
 
 __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
@@ -47,7 +48,6 @@ _NOT_OF_ONE_ROW: Final = (
     "UNSUPPORTED_GENERATOR",
 )
 _GENERATED: Final = "delta.generationExpression"
-_DEFAULT: Final = "CURRENT_DEFAULT"
 
 Kind = Literal["update", "delete", "insert"]
 
@@ -119,7 +119,8 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     metadata = evolved(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
     rebinder = Rebinder(spark, target, alias, source)
-    binder = _Binder(spark, source, schema, alias, request.schema_evolution, rebinder)
+    place = WriteTarget.of(snapshot)
+    binder = _Binder(spark, source, schema, alias, request.schema_evolution, rebinder, place)
     with _reading("the source and the target"):
         both = target.crossJoin(source.given)
     condition = binder.condition(both, request.condition, "ON")
@@ -150,6 +151,7 @@ class _Binder:
     alias: str
     evolves: bool
     rebinder: Rebinder
+    write_target: WriteTarget
 
     def clause(self, scope: DataFrame, clause: UpdateClause | DeleteClause | InsertClause, where: str) -> BoundClause:
         given = clause.condition
@@ -191,13 +193,23 @@ class _Binder:
             border.analyse(scope.join(self.spark.range(1).select(F.lit(1).alias(name)), column, "left_semi"))
             return self.rebinder.rebound(condition) if isinstance(condition, Column) else column
 
+    def _value(self, value: Expression, target: Target) -> Column:
+        if isinstance(value, Column):
+            return value
+        if not value.strip():
+            raise RequestError(f"The value of '{target.shown}' is empty. For an empty string write \"''\".")
+        if value.strip().lower() == "default":
+            return default_value(target.field, self.write_target, self.spark)
+        with _reading(f"the value {value!r} of '{target.shown}'"):
+            return F.expr(value)
+
     def assignments(self, scope: DataFrame, values: ValuesOf, kind: Kind) -> tuple[Assignment, ...]:
         if values is None:
             return tuple(self._star(kind))
         targets = [self._target(name, kind) for name, _ in values]
         columns = []
         for target, (_, value) in zip(targets, values, strict=True):
-            columns.append(_value(value, target))
+            columns.append(self._value(value, target))
         with _reading(f"the values of {kind.upper()}"):
             # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
             # One filter for all: each question takes the analyser as long as there are columns.
@@ -273,18 +285,6 @@ class _Binder:
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
-
-
-def _value(value: Expression, target: Target) -> Column:
-    if isinstance(value, Column):
-        return value
-    if not value.strip():
-        raise RequestError(f"The value of '{target.shown}' is empty. For an empty string write \"''\".")
-    if value.strip().lower() == "default":
-        # SQL's word for what an INSERT would fill in; without a default that is null.
-        value = str(target.field.metadata.get(_DEFAULT, "NULL"))
-    with _reading(f"the value {value!r} of '{target.shown}'"):
-        return F.expr(value)
 
 
 def _refuse_overlaps(assignments: Sequence[Assignment], kind: Kind) -> None:

@@ -25,7 +25,7 @@ from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnErr
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField, StructType, split_column_path
 from ebbtide.scan.conditions import empty_frame
-from ebbtide.write.assignment import stored
+from ebbtide.write import WriteTarget, default_value, stored
 
 __all__ = [
     "Assignment",
@@ -37,7 +37,6 @@ __all__ = [
     "refuse_identity",
 ]
 
-_DEFAULT = "CURRENT_DEFAULT"
 _NOT_OF_ONE_ROW = (
     "INVALID_WHERE_CONDITION",
     "UNSUPPORTED_EXPR_FOR_OPERATOR",
@@ -133,7 +132,7 @@ def bind_assignments(
     _refuse_overlaps(targets)
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
-    values = [_value(value, target, schema) for target, (_, value) in zip(targets, assignments, strict=True)]
+    values = [_value(value, target, spark, snapshot) for target, (_, value) in zip(targets, assignments, strict=True)]
     types = _types_of(named, values, targets)
     bound = [Assignment(*parts) for parts in zip(targets, values, types, strict=True)]
     policy = spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI"
@@ -206,14 +205,13 @@ def assigned_column(field: StructField, old: Column, values: Mapping[tuple[str, 
     return F.struct(*(part.alias(name) for part, name in zip(parts, field.type.names, strict=True)))
 
 
-def _value(value: str | Column, target: Target, schema: StructType) -> Column:
+def _value(value: str | Column, target: Target, spark: SparkSession, snapshot: Snapshot) -> Column:
     if isinstance(value, Column):
         return value
     if not value.strip():
         raise RequestError(f"The new value of '{target.shown}' is empty. For an empty string write \"''\".")
-    if value.strip().lower() == "default" and schema.get("default") is None:
-        # SQL's word for what an INSERT would fill in; without a default that is null.
-        return F.expr(str(target.field.metadata.get(_DEFAULT, "NULL")))
+    if value.strip().lower() == "default" and snapshot.schema.get("default") is None:
+        return default_value(target.field, WriteTarget.of(snapshot), spark)
     with border.spark_errors(f"reading the new value {value!r} of '{target.shown}'"):
         return F.expr(value)
 

@@ -87,7 +87,7 @@ class WriteCommand:
         definition = TableDefinition(incoming_columns(request.frame), request.partition_by, request.properties)
         protocol, metadata = defined(definition, defaults=request.default_properties())
         transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
-        target = target_of(request.store, protocol, metadata)
+        target = target_of(request.store, protocol, metadata, config=request.options.config)
         rows = rows_for(request.frame, target, policy=request.policy)
         if request.replace_where is not None:
             rows = conforming(rows, target, request.replace_where)

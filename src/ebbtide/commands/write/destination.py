@@ -25,6 +25,7 @@ from ebbtide.protocol.features import upgrade_protocol_for
 from ebbtide.protocol.properties import FEATURE_PREFIX
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from ebbtide.protocol.schema_evolution import evolved_metadata
+from ebbtide.protocol.variables import refuse_variables
 from ebbtide.transaction.table_changes import required_features
 from ebbtide.write import WriteTarget
 
@@ -64,7 +65,7 @@ def _with_definition(snapshot: Snapshot, protocol: Protocol, metadata: Metadata)
     actions: list[Action] = [] if protocol == snapshot.protocol else [protocol]
     if metadata != snapshot.metadata:
         actions.append(metadata)
-    return Destination(target_of(snapshot.store, protocol, metadata), tuple(actions))
+    return Destination(target_of(snapshot.store, protocol, metadata, config=snapshot.config), tuple(actions))
 
 
 def _evolved(snapshot: Snapshot, incoming: StructType) -> Destination:
@@ -72,6 +73,7 @@ def _evolved(snapshot: Snapshot, incoming: StructType) -> Destination:
     useful = StructType(
         tuple(field for field in incoming.fields if field.type != _VOID or snapshot.schema.get(field.name) is not None)
     )
+    refuse_variables(useful)
     added = _new_names(snapshot.schema, useful)
     mode = snapshot.properties.column_mapping_mode
     if mode == "none":

@@ -26,6 +26,12 @@ def incoming_columns(frame: DataFrame) -> StructType:
     """The columns of the frame as a table would have them."""
     with border.spark_errors("reading the columns of the DataFrame"):
         schema = frame.schema
+    if not schema.fields:
+        raise RequestError(
+            "The DataFrame has no columns, so there is nothing to write. A table without columns is made by "
+            "DeltaTable.create or CREATE TABLE.",
+            error_class="DELTA_EMPTY_DATA",
+        )
     return schema_of(schema)
 
 

@@ -1,0 +1,60 @@
+"""Which names of columns would be read as variables?
+
+Spark replaces `${...}` in SQL text, and Hadoop replaces it in the schema that goes to every Parquet reader and writer:
+by settings of the session, properties of the JVM, and the environment. A column with such a name would be read or
+written under another one, and messages and files would hold what the variable stood for. No setting switches both off,
+so a table with such a column is refused before Spark hears of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from ebbtide.errors import UnsupportedFeatureError
+from ebbtide.protocol.schema import (
+    CHAR_VARCHAR,
+    COLLATIONS,
+    PHYSICAL_NAME,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["holds_variable", "refuse_variables"]
+
+_MARK: Final = "${"
+
+
+def holds_variable(text: object) -> bool:
+    """Whether somebody could take a part of the text, or of a value in JSON, for a variable."""
+    return _MARK in (text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str))
+
+
+def refuse_variables(schema: StructType) -> None:
+    """UnsupportedFeatureError for the first column whose name, in the table or in its files, holds `${`."""
+    for field in _all_fields(schema):
+        names = [field.name, *(field.metadata.get(key) for key in (PHYSICAL_NAME, CHAR_VARCHAR, COLLATIONS))]
+        found = next((name for name in names if name is not None and holds_variable(name)), None)
+        if found is not None:
+            raise UnsupportedFeatureError(
+                f"The column '{field.name}' has '${{' in its name or type ({str(found)[:200]}), and Spark and Hadoop "
+                "would put a variable in its place. Rename the column with the engine that made the table.",
+                error_class="",
+            )
+
+
+def _all_fields(data_type: DataType) -> Iterator[StructField]:
+    match data_type:
+        case StructType():
+            for field in data_type.fields:
+                yield field
+                yield from _all_fields(field.type)
+        case ArrayType():
+            yield from _all_fields(data_type.element_type)
+        case MapType():
+            yield from _all_fields(data_type.key_type)
+            yield from _all_fields(data_type.value_type)
