@@ -1,8 +1,9 @@
 """Which rows are measured? Made once, from a seed, and linked into a fresh table for every run of every engine.
 
-Spark writes plain Parquet files, in a process of its own (`python -m bench.peers.data ...`); commit 0 is written
-here, with the statistics that the files' own footers have. So every engine starts from the same bytes, and from a
-path that it has not seen: delta-spark remembers tables by their path.
+Spark writes plain Parquet files, in a process of its own (`python -m bench.peers.data ...`), or in one for all rows
+inside `one_maker`: where they are few, starting Java takes longer than making them. Commit 0 is written here, with
+the statistics that the files' own footers have. So every engine starts from the same bytes, and from a path that it
+has not seen: delta-spark remembers tables by their path.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from tests.support.line_worker import LineWorker, answers
 
 from bench.peers.engines import ROOT
 from bench.tables import HASH, SEED, SIX_COLUMNS, Columns, first_actions
 from ebbtide.protocol.actions import AddFile, serialize_actions
 from ebbtide.protocol.statistics import FileStatistics
 
-__all__ = ["NARROW", "WITH_CODE", "Rows", "fresh_table", "made"]
+__all__ = ["NARROW", "WITH_CODE", "Rows", "fresh_table", "made", "one_maker"]
 
 # Not from the seed: an engine may clean up commits that look older than the table keeps them.
 NOW_MS = int(time.time() * 1000)
@@ -65,12 +69,47 @@ def made(rows: Rows, data: Path) -> list[Path]:
     if not directory.exists():
         started = directory.with_name(directory.name + ".making")
         shutil.rmtree(started, ignore_errors=True)
-        task = json.dumps(asdict(rows) | {"directory": str(started)})
-        subprocess.run([sys.executable, "-W", "ignore", "-m", "bench.peers.data", task], cwd=ROOT, check=True)
+        _make(asdict(rows) | {"directory": str(started)})
         started.rename(directory)
     files = sorted(directory.glob("part-*.parquet"))
     assert len(files) == rows.files, f"{len(files)} files instead of {rows.files} in {directory}"
     return files
+
+
+@contextmanager
+def one_maker(scratch: Path) -> Iterator[None]:
+    """Inside, one process makes all rows. It is started by the first that are not there."""
+    _makers.append(_Maker(scratch))
+    try:
+        yield
+    finally:
+        _makers.pop().close()
+
+
+class _Maker:
+    def __init__(self, scratch: Path) -> None:
+        self._log = scratch / "maker.log"
+        self._worker: LineWorker | None = None
+
+    def make(self, task: dict[str, Any]) -> None:
+        if self._worker is None:
+            self._worker = LineWorker(_MAKER, self._log, directory=ROOT)
+        self._worker.ask(task)
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+
+_MAKER = (sys.executable, "-W", "ignore", "-m", "bench.peers.data")
+_makers: list[_Maker] = []
+
+
+def _make(task: dict[str, Any]) -> None:
+    if _makers:
+        _makers[-1].make(task)
+    else:
+        subprocess.run([*_MAKER, json.dumps(task)], cwd=ROOT, check=True)
 
 
 def fresh_table(directory: Path, rows: Rows, data: Path, *, vectors: bool) -> Path:
@@ -121,5 +160,20 @@ def _write(task: dict[str, Any]) -> None:
     shutil.rmtree(directory.with_name(directory.name + ".spark"), ignore_errors=True)
 
 
+def _serve() -> None:
+    """Makes the rows that each line of the input asks for."""
+    say = answers()
+    for line in sys.stdin:
+        try:
+            _write(json.loads(line))
+        except Exception as error:
+            say({"error": f"{type(error).__name__}: {error}"})
+        else:
+            say({})
+
+
 if __name__ == "__main__":
-    _write(json.loads(sys.argv[1]))
+    if sys.argv[1:]:
+        _write(json.loads(sys.argv[1]))
+    else:
+        _serve()

@@ -6,11 +6,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.spark_session import JVM_OPTIONS
+
 from bench.peers.client import Process
+from bench.peers.data import one_maker
 from bench.peers.engines import ALL, Engine, missing
 
 __all__ = ["Run", "opened"]
@@ -107,8 +110,25 @@ def opened(data: Path, *, scale: int, is_short: bool, only: tuple[str, ...] = ()
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     run = Run(data, scratch, scale, is_short, only)
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        if is_short:
+            stack.enter_context(_quick_java())
+            stack.enter_context(one_maker(scratch))
+        stack.callback(run.close)
         yield run
+
+
+@contextmanager
+def _quick_java() -> Iterator[None]:
+    """A short run is over before Java's optimising compiler pays for itself; what is measured runs as users run it."""
+    name = "JAVA_TOOL_OPTIONS"
+    before = os.environ.get(name)
+    os.environ[name] = JVM_OPTIONS if before is None else f"{before} {JVM_OPTIONS}"
+    try:
+        yield
     finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
