@@ -71,6 +71,7 @@ def merge(spark, table, *rows):
     return DeltaTable.forPath(spark, str(table.path)).alias("t").merge(source, "t.id = s.id")
 
 
+@pytest.mark.one_kind("every strategy runs on both kinds in test_all_kinds_of_clauses")
 def test_upsert(spark, table, run):
     rows = [(number, "new") for number in (2, 3, 5, 8, 9)]
     result, left = run(merge(spark, table, *rows).whenMatchedUpdateAll().whenNotMatchedInsertAll())
@@ -87,6 +88,7 @@ def test_all_kinds_of_clauses(spark, table, run):
     assert (result.num_updated_rows, result.num_deleted_rows, result.num_inserted_rows) == (3, 3, 1)
 
 
+@pytest.mark.one_kind("every strategy runs on both kinds in test_all_kinds_of_clauses")
 def test_insert_only_and_delete_only(spark, table, run):
     result, left = run(merge(spark, table, (1, "x"), (9, "i"), (9, "i")).whenNotMatchedInsertAll())
     assert result.num_inserted_rows == 2
@@ -95,10 +97,12 @@ def test_insert_only_and_delete_only(spark, table, run):
     assert left == {(number, f"old{number}") for number in (1, 3, 4, 5, 6)}
 
 
+@pytest.mark.one_kind("every strategy runs on both kinds in test_all_kinds_of_clauses")
 def test_row_with_two_partners_is_refused(spark, table, refused):
     refused(merge(spark, table, (1, "a"), (1, "b")).whenMatchedUpdateAll())
 
 
+@pytest.mark.one_kind("every strategy runs on both kinds in test_all_kinds_of_clauses")
 def test_rows_to_which_no_clause_can_apply_may_have_two_partners_in_any_file(spark, table, run, refused):
     rows = [(1, "a"), (1, "b"), (4, "x")]
     result, left = run(merge(spark, table, *rows).whenMatchedUpdate("t.id > 3", {"v": "s.v"}))
@@ -107,6 +111,7 @@ def test_rows_to_which_no_clause_can_apply_may_have_two_partners_in_any_file(spa
     refused(merge(spark, table, *rows).whenMatchedUpdate("t.id < 2", {"v": "s.v"}))
 
 
+@pytest.mark.one_value("the text of the condition is the same on both kinds")
 @pytest.mark.parametrize("condition", ["s.v -- the name\n = t.v", "t.v = s.v -- the name", "t.v /* a */ = /* b */ s.v"])
 def test_comments_of_the_user_swallow_nothing(spark, table, run, condition):
     source = spark.createDataFrame([(9, "old2")], "id long, v string").alias("s")

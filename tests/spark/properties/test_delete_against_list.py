@@ -284,12 +284,14 @@ def shown(model: ListModel) -> pa.Table:
     return pa.Table.from_pylist(list(model.rows.values()), schema=SCHEMA)
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(drawn=tables(vectors=True), steps=STEPS)
 def test_deletes_with_vectors_leave_what_filtering_a_list_leaves(spark, drawn, steps):
     run_steps(spark, drawn, steps)
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(drawn=tables(vectors=False), steps=STEPS)
 def test_deletes_without_vectors_leave_what_filtering_a_list_leaves(spark, drawn, steps):

@@ -215,12 +215,14 @@ def steps_of(merge):
 STEPS = steps_of(merges())
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(files=FILES, steps=STEPS)
 def test_merges_leave_what_a_list_would_be(spark, files, steps):
     run(spark, files, steps, feed=False, partitioned=False)
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(files=FILES, steps=STEPS)
 def test_merges_of_partitioned_tables_tell_their_changes(spark, files, steps):
@@ -240,6 +242,7 @@ def whole_rows(draw):
     }
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(files=FILES, steps=steps_of(whole_rows()), partitioned=st.booleans())
 def test_merges_that_take_the_rows_of_the_source_leave_what_a_list_would_be(spark, files, steps, partitioned):

@@ -195,12 +195,14 @@ def tracked_tables(draw, *, vectors):
     return drawn
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(drawn=tracked_tables(vectors=True), steps=STEPS)
 def test_changes_with_vectors_leave_what_changing_a_list_leaves(spark, drawn, steps):
     run_steps(spark, drawn, steps)
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(drawn=tracked_tables(vectors=False), steps=STEPS)
 def test_changes_without_vectors_leave_what_changing_a_list_leaves(spark, drawn, steps):
