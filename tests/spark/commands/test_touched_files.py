@@ -96,13 +96,9 @@ def test_touched_files_name_vector_and_newly_deleted_rows(spark, snapshot, files
     assert list(load(snapshot.store, snapshot.store.url, third.new_deletion_vector)) == [0, 1, 3, 4]
     assert third.input_file_path.endswith("/a t/part=a/third.parquet")
     outcome = process_unmodified_data(touched, timestamp_ms=1)
-    assert outcome.metrics == {
-        "numModifiedRows": 8,
-        "numRemovedFiles": 1,
-        "numDeletionVectorsAdded": 1,
-        "numDeletionVectorsRemoved": 1,
-        "numDeletionVectorsUpdated": 0,
-    }
+    assert (outcome.num_modified_rows, outcome.num_removed_files) == (8, 1)
+    assert (outcome.num_deletion_vectors_added, outcome.num_deletion_vectors_removed) == (1, 1)
+    assert outcome.num_deletion_vectors_updated == 0
 
 
 def test_update_finds_touched_files_the_same_way(spark, snapshot, files):

@@ -112,16 +112,6 @@ class TouchedActions:
     num_deletion_vectors_removed: int
     num_deletion_vectors_updated: int
 
-    @property
-    def metrics(self) -> Mapping[str, int]:
-        return {
-            "numModifiedRows": self.num_modified_rows,
-            "numRemovedFiles": self.num_removed_files,
-            "numDeletionVectorsAdded": self.num_deletion_vectors_added,
-            "numDeletionVectorsRemoved": self.num_deletion_vectors_removed,
-            "numDeletionVectorsUpdated": self.num_deletion_vectors_updated,
-        }
-
 
 # --- scanning for matches ---------------------------------------------------------------------------------------------
 
