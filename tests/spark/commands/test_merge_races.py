@@ -129,16 +129,28 @@ def test_upgrade_to_vectors_meanwhile_neither_loses_nor_doubles_a_row(spark, pla
     assert result.metrics.num_target_deletion_vectors_added == (2 if plain._properties["vectors"] == "on" else 0)
 
 
-def test_merge_that_may_not_rebase_is_stopped_by_an_upgrade_to_vectors(spark, plain):
-    """The rows that it copied could be marked by the next writer; the reference stops here as well."""
-    with pytest.raises(MetadataChangedException, match="enableDeletionVectors"):
-        race(spark, plain, switched(plain, "true"), [2, 4], conflicts="abort")
-    assert newest_version(plain.path) == 1
-    assert ids_of(spark, plain) == [1, 2, 3, 11, 12]
+def test_merge_that_may_not_rebase_lands_beside_an_upgrade_to_vectors(spark, plain):
+    """The upgrade touches no file, so what was rewritten stands, as in the reference; no row is there twice."""
+    result = race(spark, plain, switched(plain, "true"), [2, 12, 4], conflicts="abort")
+    assert (result.version, result.num_updated_rows, result.num_inserted_rows) == (2, 2, 1)
+    assert result.metrics.num_target_deletion_vectors_added == 0
+    assert ids_of(spark, plain) == [1, 3, 4, 11, 102, 112]
+
+
+def test_merge_that_may_not_rebase_is_stopped_by_the_first_vectors(spark, plain):
+    """It has copied rows that the winner marked since: its commit would bring them back."""
+
+    def winner():
+        switched(plain, "true")()
+        delete(spark, plain, "id = 1")()
+
+    with pytest.raises(DeltaConcurrentModificationException):
+        race(spark, plain, winner, [2, 4], conflicts="abort")
+    assert newest_version(plain.path) == 2
+    assert ids_of(spark, plain) == [2, 3, 11, 12]
     assert not unnamed_files(plain.path)
 
 
-@pytest.mark.one_kind("after a lost race the log decides; one race of each command runs on both kinds")
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
     """The merge has copied, or found partners in, files that had no vectors when it began."""
 
