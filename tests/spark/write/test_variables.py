@@ -40,6 +40,7 @@ def refused(spark, call):
 
 
 @pytest.mark.parametrize("name", VARIABLES)
+@pytest.mark.one_value("the table is refused before Spark hears of it")
 def test_a_table_with_a_variable_for_a_name_is_refused_by_every_verb(spark, tmp_path, name):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), name: pa.int64()}))
     path = str(builder.file([{"id": 1, name: 2}]).commit().path)
