@@ -25,10 +25,15 @@ class EngineConfig:
     # How many times larger than its files a checkpoint may become in memory. Real ones stay below a few hundred; a file
     # that was made to exhaust memory has millions. What stays below 256 MiB is read whatever its ratio.
     max_checkpoint_expansion: int = 1000
-    # One deletion vector's payload, and the memory its rows may take as bits; the format itself stops at 2 GiB.
+    # One deletion vector's payload; the format itself stops at 2 GiB.
     max_deletion_vector_bytes: int = 1024 * MIB
+    # The rows that one deletion vector may mark. A few bytes can mark billions, and a scan needs memory for each 64.
+    max_deletion_vector_rows: int = 2**31
     # Absolute paths (data files or vectors) that leave the table's own store are refused unless this is on.
     allow_foreign_paths: bool = False
+    # For tables that are not trusted: data files, change data and vectors outside of the table's root are refused, and
+    # so is every symbolic link that leads out of it. Shallow clones need this off.
+    inside_root_only: bool = False
     # Vectors are packed into one file until it reaches this size.
     deletion_vector_target_bytes: int = 2 * MIB
     # A writer that loses this many races in a row gives up with an error; it waits a little longer after each.

@@ -39,12 +39,25 @@ __all__ = [
 ]
 
 
+def _displayable(text: str) -> str:
+    """The text with the code of every character that could steer a terminal; line breaks and tabs stay.
+
+    Messages quote names and paths of tables that anybody may have written, and end up in logs and on terminals.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 class DeltaError(Exception):
     """Root of everything raised on purpose: `except ebbtide.DeltaError` catches all of it."""
 
     default_error_class: ClassVar[str] = ""
 
     def __init__(self, message: str, *, error_class: str | None = None) -> None:
+        message = _displayable(message)
         self.error_class = self.default_error_class if error_class is None else error_class
         super().__init__(f"[{self.error_class}] {message}" if self.error_class else message)
 

@@ -173,6 +173,28 @@ def test_count_is_not_negative_when_the_statistics_lie(spark, tmp_path):
         table.count()
 
 
+def test_count_asks_the_file_when_the_statistics_claim_more_rows_than_it_can_hold(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).file(numbered(10)).file(numbered(4, 100)).commit()
+    file = builder.files[0]
+    builder.remove(file).raw({"add": file.add | {"stats": json.dumps({"numRecords": 2**62})}}).commit()
+    assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == 14
+
+
+def test_read_and_delete_refuse_a_file_outside_of_the_root_of_an_untrusted_table(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).file(numbered(10)).commit()
+    file = builder.files[0]
+    elsewhere = (builder.path / file.add["path"]).rename(tmp_path / "elsewhere.parquet")
+    builder.remove(file).raw({"add": file.add | {"path": elsewhere.as_uri()}}).commit()
+    assert ebbtide.read(spark, str(builder.path)).count() == 10
+    config = ebbtide.EngineConfig(inside_root_only=True)
+    with pytest.raises(ebbtide.DeltaError, match="outside of its root"):
+        ebbtide.read(spark, str(builder.path), config=config)
+    with pytest.raises(ebbtide.DeltaError, match="outside of its root"):
+        ebbtide.DeltaTable.forPath(spark, str(builder.path), config=config).delete("id = 1")
+    with pytest.raises(ebbtide.DeltaError, match="outside of its root"):
+        ebbtide.sql(spark, f"DELETE FROM delta.`{builder.path}` WHERE id = 1", config=config)
+
+
 @pytest.mark.matrix
 def test_history_has_the_columns_of_describe_history_newest_first(spark, builder):
     history = ebbtide.DeltaTable.forPath(spark, str(builder.path)).history()

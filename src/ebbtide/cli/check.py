@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     counted,
     new_table,
@@ -21,7 +21,7 @@ from ebbtide.cli.output import (
     share_text,
 )
 from ebbtide.commands.define.compatibility import ENGINES, CompatibilityReport, compatibility_report
-from ebbtide.log import load_snapshot
+from ebbtide.log import count_outside_files, load_snapshot
 from ebbtide.protocol.actions import Protocol
 from ebbtide.storage import open_store
 
@@ -39,33 +39,36 @@ def run(
     path: TablePath,
     *,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell what deletion vectors mean for the readers of a table. Changes nothing and does not start Spark."""
-    snapshot = load_snapshot(open_store(path, parse_storage_options(storage_option)))
+    store = open_store(path, parse_storage_options(storage_option))
+    snapshot = load_snapshot(store, config=engine_config(untrusted=untrusted))
     report, totals = compatibility_report(snapshot), file_totals(deleted_shares(snapshot))
+    num_outside = count_outside_files(snapshot.live, store)
     if as_json:
-        print_json([_json(report, totals)])
+        print_json([_json(report, totals) | {"numFilesOutsideRoot": num_outside}])
         return
     console = output_console()
-    _print_state(console, report, totals)
+    _print_state(console, report, totals, num_outside)
     console.print()
     _print_engines(console)
     console.print()
     print_note(console, report.recommendation)
 
 
-def _print_state(console: Console, report: CompatibilityReport, totals: FileTotals) -> None:
+def _print_state(console: Console, report: CompatibilityReport, totals: FileTotals, num_outside: int) -> None:
     table = new_table(console)
     table.show_header = False
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for name, value in _lines(report, totals):
+    for name, value in _lines(report, totals, num_outside):
         table.add_row(name, Text(printable(value)))
     print_table(console, table)
 
 
-def _lines(report: CompatibilityReport, totals: FileTotals) -> Iterator[tuple[str, str]]:
+def _lines(report: CompatibilityReport, totals: FileTotals, num_outside: int) -> Iterator[tuple[str, str]]:
     yield "location", report.table_url
     yield "version", str(report.version)
     yield "deletion vectors", _STATES[report.state]
@@ -80,6 +83,9 @@ def _lines(report: CompatibilityReport, totals: FileTotals) -> Iterator[tuple[st
         "deleted rows",
         f"{totals.num_deleted:,} ({share_text(totals.deleted_share)} of all rows), marked in {vectors}",
     )
+    if num_outside:
+        files = counted(num_outside, "file")
+        yield "outside", f"{files} outside of the table's directory, or with a vector there; --untrusted refuses them"
     for position, found in enumerate(report.obstacles):
         yield "" if position else "in the way", f"{found.setting}: {found.reason}"
 

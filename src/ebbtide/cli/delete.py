@@ -16,7 +16,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.text import Text
 
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     counted,
     error_console,
@@ -83,12 +83,14 @@ def run(
     yes: Yes = False,
     deletion_vectors: DeletionVectors = None,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete the rows of a table for which a condition is true. Starts a local Spark."""
     storage_options = parse_storage_options(storage_option)
     store = open_store(path, storage_options)
-    snapshot = load_snapshot(store)
+    config = engine_config(untrusted=untrusted)
+    snapshot = load_snapshot(store, config=config)
     ensure_writable(snapshot.protocol, snapshot.metadata)
     assert_not_append_only(snapshot)
     if not dry_run and not yes:
@@ -96,7 +98,7 @@ def run(
     mode = None if deletion_vectors is None else _MODES[deletion_vectors]
     verbose = bool(context.find_root().params.get("debug"))
     with _session_with_phases(verbose=verbose) as (spark, on_phase):
-        options = write_options(spark, deletion_vectors=mode, storage_options=storage_options)
+        options = write_options(spark, deletion_vectors=mode, storage_options=storage_options, config=config)
         request = DeleteRequest(store, where, options=options, hint=snapshot)
         if dry_run:
             forecast = forecast_delete(spark, request, on_phase=on_phase)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     count_text,
     counted,
@@ -22,7 +22,7 @@ from ebbtide.cli.output import (
     size_text,
     time_text,
 )
-from ebbtide.log import Snapshot, TableDetail, load_snapshot, table_detail
+from ebbtide.log import Snapshot, TableDetail, count_outside_files, load_snapshot, table_detail
 from ebbtide.storage import open_store
 
 __all__ = ["run"]
@@ -32,25 +32,28 @@ def run(
     path: TablePath,
     *,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """Describe a table: protocol, features, properties, size, deleted rows. Does not start Spark."""
-    snapshot = load_snapshot(open_store(path, parse_storage_options(storage_option)))
+    store = open_store(path, parse_storage_options(storage_option))
+    snapshot = load_snapshot(store, config=engine_config(untrusted=untrusted))
     detail, totals = table_detail(snapshot), file_totals(deleted_shares(snapshot))
+    num_outside = count_outside_files(snapshot.live, store)
     if as_json:
-        print_json([_json(snapshot, detail, totals)])
+        print_json([_json(snapshot, detail, totals) | {"numFilesOutsideRoot": num_outside}])
         return
     console = output_console()
     table = new_table(console)
     table.show_header = False
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for name, value in _lines(snapshot, detail, totals):
+    for name, value in _lines(snapshot, detail, totals, num_outside):
         table.add_row(name, Text(printable(value)))
     print_table(console, table)
 
 
-def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals) -> Iterator[tuple[str, str]]:
+def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals, num_outside: int) -> Iterator[tuple[str, str]]:
     """What there is to say, most wanted first; what the table does not have is left out."""
     optional = (("name", detail.name), ("description", detail.description))
     yield from ((name, value) for name, value in optional if value)
@@ -60,6 +63,8 @@ def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals) -> Itera
     yield "created", time_text(detail.created_at_ms)
     yield "last modified", time_text(detail.last_modified_ms)
     yield "files", f"{totals.num_files:,} ({size_text(totals.size_in_bytes)})"
+    if num_outside:
+        yield "outside", f"{counted(num_outside, 'file')} outside of the table's directory, or with a vector there"
     yield "rows", count_text(totals.num_live)
     vectors = counted(totals.num_deletion_vectors, "deletion vector")
     yield "deleted rows", f"{totals.num_deleted:,} ({share_text(totals.deleted_share)} of all rows) in {vectors}"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     count_text,
     counted,
@@ -46,10 +46,12 @@ def run(
     *,
     limit: Limit = 50,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """List the data files of a table, the most deleted first. Does not start Spark."""
-    snapshot = load_snapshot(open_store(path, parse_storage_options(storage_option)))
+    store = open_store(path, parse_storage_options(storage_option))
+    snapshot = load_snapshot(store, config=engine_config(untrusted=untrusted))
     files = deleted_shares(snapshot)
     if as_json:
         print_json([_json(row) for row in files.slice(0, limit).to_pylist()])

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options
+from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     iso_time,
     listed,
@@ -33,10 +33,12 @@ def run(
     *,
     limit: Limit = None,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """List the commits of a table, newest first. Does not start Spark."""
-    commits = read_history(open_store(path, parse_storage_options(storage_option)), limit=limit)
+    store = open_store(path, parse_storage_options(storage_option))
+    commits = read_history(store, limit=limit, config=engine_config(untrusted=untrusted))
     if as_json:
         print_json([_json(commit) for commit in commits])
         return

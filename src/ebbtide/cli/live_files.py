@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ebbtide.log import Snapshot
+from ebbtide.protocol.json_fields import INT64_MAX
 from ebbtide.protocol.statistics import num_records
 
 __all__ = ["FileTotals", "deleted_shares", "file_totals"]
@@ -81,4 +82,8 @@ def _num_records(stats: pa.ChunkedArray) -> pa.Array:
 
 
 def _sum(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column).as_py() or 0)
+    """Arrow's own sum wraps around beyond 64 bits without a word, and these numbers are only claims."""
+    largest = int(pc.max(column).as_py() or 0)
+    if largest * len(column) <= INT64_MAX:
+        return int(pc.sum(column).as_py() or 0)
+    return sum(value or 0 for value in column.to_pylist())

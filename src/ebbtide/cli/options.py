@@ -10,9 +10,18 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError
 
-__all__ = ["AsJson", "StorageOption", "TablePath", "parse_storage_options", "parse_timestamp_ms"]
+__all__ = [
+    "AsJson",
+    "StorageOption",
+    "TablePath",
+    "Untrusted",
+    "engine_config",
+    "parse_storage_options",
+    "parse_timestamp_ms",
+]
 
 TablePath: TypeAlias = Annotated[
     str,
@@ -28,6 +37,9 @@ StorageOption: TypeAlias = Annotated[
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")]
+Untrusted: TypeAlias = Annotated[
+    bool, typer.Option("--untrusted", help="Refuse files and links that lead out of the table's directory.")
+]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -43,6 +55,10 @@ def parse_storage_options(given: list[str] | None) -> dict[str, str] | None:
             )
         options[key.strip()] = value
     return options or None
+
+
+def engine_config(*, untrusted: bool) -> EngineConfig:
+    return EngineConfig(inside_root_only=untrusted)
 
 
 def parse_timestamp_ms(text: str) -> int:

@@ -154,7 +154,19 @@ def print_json(objects: Iterable[Mapping[str, Any]] | Sequence[bytes]) -> None:
     for item in objects:
         line = item if isinstance(item, bytes) else orjson.dumps(item)
         # Bytes, because JSON is UTF-8 whatever the locale says.
-        typer.echo(line)
+        typer.echo(_escaped_json(line.decode()).encode())
+
+
+def _escaped_json(line: str) -> str:
+    """The same JSON, with the code of every character that could steer a terminal, such as U+009B or U+202E."""
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() else _json_escape(char) for char in line)
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _moment(milliseconds: int | None) -> dt.datetime | None:

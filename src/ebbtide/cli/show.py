@@ -18,7 +18,15 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ebbtide.cli.options import AsJson, StorageOption, TablePath, parse_storage_options, parse_timestamp_ms
+from ebbtide.cli.options import (
+    AsJson,
+    StorageOption,
+    TablePath,
+    Untrusted,
+    engine_config,
+    parse_storage_options,
+    parse_timestamp_ms,
+)
 from ebbtide.cli.output import (
     counted,
     error_console,
@@ -73,6 +81,7 @@ def run(
     where: Where = None,
     limit: Limit = 20,
     storage_option: StorageOption = None,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """Show rows of a table, now or at an earlier version or time. Starts a local Spark."""
@@ -80,11 +89,13 @@ def run(
         raise RequestError("Give either --version or --timestamp, not both.")
     options = parse_storage_options(storage_option)
     timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
-    found = load_snapshot(open_store(path, options), version=version, timestamp_ms=timestamp_ms).version
+    config = engine_config(untrusted=untrusted)
+    store = open_store(path, options)
+    found = load_snapshot(store, version=version, timestamp_ms=timestamp_ms, config=config).version
     verbose = bool(context.find_root().params.get("debug"))
     doing = f"reading version {found} of the table"
     with spark_session(doing=doing.capitalize(), verbose=verbose) as spark, spark_errors(doing):
-        frame = read(spark, path, version=found, storage_options=options, where=where)
+        frame = read(spark, path, version=found, storage_options=options, where=where, config=config)
         if as_json:
             lines: Sequence[bytes] = _json_lines(frame, limit)
         else:

@@ -37,7 +37,8 @@ def frame(payload: bytes) -> bytes:
 def check_version(first_byte: bytes, *, where: str) -> None:
     """`CorruptDeletionVectorError` unless the file starts with the one version that exists."""
     if first_byte != VERSION_HEADER:
-        found = f"version {first_byte[0]}" if first_byte else "no bytes"
+        # The byte itself is not told: a path in the log can lead to any file of the machine.
+        found = "another version" if first_byte else "no bytes"
         raise CorruptDeletionVectorError(f"{where} has {found}; deletion-vector files of version 1 can be read.")
 
 
@@ -48,7 +49,7 @@ def unframe(framed: bytes, size_in_bytes: int, *, where: str) -> bytes:
     (stored_size,) = struct.unpack_from(">I", framed)
     if stored_size != size_in_bytes:
         raise CorruptDeletionVectorError(
-            f"{where} holds a deletion vector of {stored_size} bytes, the log says {size_in_bytes}.",
+            f"{where} holds a deletion vector of another size than the {size_in_bytes} bytes that the log says.",
             error_class="DELTA_DELETION_VECTOR_SIZE_MISMATCH",
         )
     payload = framed[4 : 4 + size_in_bytes]
@@ -58,7 +59,7 @@ def unframe(framed: bytes, size_in_bytes: int, *, where: str) -> bytes:
     checksum = zlib.crc32(payload)
     if stored_checksum != checksum:
         raise CorruptDeletionVectorError(
-            f"{where} holds a deletion vector with checksum {checksum:08x}, stored was {stored_checksum:08x}.",
+            f"{where} holds a deletion vector whose checksum is not the one that is stored beside it.",
             error_class="DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH",
         )
     return payload

@@ -89,7 +89,8 @@ def checked_buckets(payload: bytes) -> list[Bucket]:
     elif magic == NATIVE_MAGIC:
         buckets = _native_buckets(payload)
     else:
-        _refuse(f"unexpected magic number {magic}, expected {PORTABLE_MAGIC}")
+        # What is there instead is not told: a path in the log can lead to any file of the machine.
+        _refuse(f"the magic number is not {PORTABLE_MAGIC}")
     return [bucket for bucket in buckets if bucket.cardinality]
 
 
@@ -185,7 +186,7 @@ def _cookie(payload: bytes, start: int) -> tuple[int, bytes, int]:
         if stop > len(payload):
             _refuse("the bytes end inside the run flags")
         return count, payload[start + 4 : stop], stop
-    return _refuse(f"unexpected bitmap cookie {cookie}")
+    return _refuse("a bitmap does not begin with a known cookie")
 
 
 def _check_array(payload: bytes, start: int, cardinality: int) -> int:

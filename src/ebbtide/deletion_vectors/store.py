@@ -182,6 +182,11 @@ def _check_size(descriptor: DeletionVectorDescriptor, config: EngineConfig) -> N
             f"A deletion vector claims {descriptor.size_in_bytes} bytes; EngineConfig.max_deletion_vector_bytes "
             f"allows {limit}."
         )
+    if descriptor.cardinality > config.max_deletion_vector_rows:
+        raise CorruptDeletionVectorError(
+            f"A deletion vector claims to mark {descriptor.cardinality} rows; EngineConfig.max_deletion_vector_rows "
+            f"allows {config.max_deletion_vector_rows}."
+        )
 
 
 def _parsed(payload: bytes, descriptor: DeletionVectorDescriptor, *, where: str) -> RowIndexSet:

@@ -10,6 +10,7 @@ from ebbtide.log.file_tables import (
     deletion_vector_ids,
 )
 from ebbtide.log.history import CommitRecord, read_commit, read_history
+from ebbtide.log.outside_files import count_outside_files
 from ebbtide.log.snapshot import Snapshot, load_snapshot
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "TableDetail",
     "add_files",
     "clustering_columns",
+    "count_outside_files",
     "deletion_vector_ids",
     "load_snapshot",
     "read_commit",

@@ -21,6 +21,7 @@ from ebbtide.log.change_schemas import ensure_same_columns, read_snapshot
 from ebbtide.log.commit_times import file_times
 from ebbtide.log.history import read_commit
 from ebbtide.log.listing import LogListing, list_log
+from ebbtide.log.outside_files import ensure_paths_inside_root
 from ebbtide.log.snapshot import Snapshot, load_snapshot
 from ebbtide.log.table_state import TableHead, read_head
 from ebbtide.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
@@ -85,6 +86,12 @@ def read_change_feed(store: ObjectStore, bounds: ChangeBounds, *, config: Engine
     commits = prefetched(partial(read_commit, store, config=config), list(versions), ahead=ahead_in(store))
     for version, actions in zip(versions, commits, strict=True):
         walk.read(version, actions)
+    ensure_paths_inside_root(
+        (change.file.path for change in walk.changes),
+        (vector for change in walk.changes for vector in (change.shown, change.hidden)),
+        store,
+        config,
+    )
     return ChangeFeed(snapshot, tuple(walk.changes), walk.times_ms)
 
 

@@ -14,6 +14,7 @@ from ebbtide.log.listing import list_log
 from ebbtide.log.table_state import read_head
 from ebbtide.protocol.actions import Action, CommitInfo, parse_commit
 from ebbtide.protocol.log_names import commit_name, log_path
+from ebbtide.storage.links import ensure_no_links_outside
 from ebbtide.storage.prefetch import ahead_in, prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
@@ -95,6 +96,8 @@ def read_history(
     """The commits whose files are still there, newest first, at most `limit` of them."""
     if limit is not None and limit < 0:
         raise RequestError(f"The limit of a history must not be negative, but it is {limit}.")
+    if config.inside_root_only:
+        ensure_no_links_outside(store)
     listing = list_log(store)
     if not listing.has_log_files:
         raise TableNotFoundError(f"There is no Delta table at {store.url}. Check the path.")

@@ -24,6 +24,7 @@ from ebbtide.errors import CorruptTableError
 from ebbtide.log.commit_scan import FileActions
 from ebbtide.log.file_tables import LIVE_FILES_SCHEMA, TOMBSTONES_SCHEMA
 from ebbtide.log.identity import canonical_column, file_keys, path_of_key
+from ebbtide.protocol.json_fields import INT64_MAX
 
 __all__ = ["LiveFiles", "surviving_tombstones"]
 
@@ -62,7 +63,13 @@ class LiveFiles:
 
     @property
     def size_in_bytes(self) -> int:
-        return sum(pc.sum(part.rows.column("size")).as_py() or 0 for part in self.slices)
+        """Exact: the sizes are claims of the log, and Arrow's own sum wraps around beyond 64 bits."""
+        total = 0
+        for part in self.slices:
+            sizes = part.rows.column("size")
+            largest = pc.max(sizes).as_py() or 0
+            total += sum(sizes.to_pylist()) if largest * len(sizes) > INT64_MAX else pc.sum(sizes).as_py() or 0
+        return total
 
     def table(self) -> pa.Table:
         return pa.Table.from_batches([part.rows for part in self.slices], schema=LIVE_FILES_SCHEMA)

@@ -20,6 +20,7 @@ from ebbtide.log.commit_scan import FileActions
 from ebbtide.log.commit_times import snapshot_timestamp_ms, version_at_timestamp
 from ebbtide.log.file_tables import add_files
 from ebbtide.log.listing import LogListing, list_log, look_ahead
+from ebbtide.log.outside_files import ensure_inside_root
 from ebbtide.log.replay import LiveFiles, surviving_tombstones
 from ebbtide.log.segment import Segment, cover
 from ebbtide.log.small_actions import SmallActions
@@ -28,6 +29,7 @@ from ebbtide.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.protocol.properties import TableProperties
 from ebbtide.protocol.schema import StructType, parse_schema
+from ebbtide.storage.links import ensure_no_links_outside
 from ebbtide.storage.store import ObjectStore, is_local
 
 __all__ = ["Snapshot", "load_snapshot"]
@@ -103,6 +105,9 @@ def load_snapshot(
     """
     if version is not None and timestamp_ms is not None:
         raise RequestError("Give either a version or a timestamp, not both.")
+    if config.inside_root_only:
+        # Before anything is read: the log itself may be a link.
+        ensure_no_links_outside(store)
     if timestamp_ms is not None:
         version = version_at_timestamp(store, timestamp_ms, config=config)
     if hint is not None and hint.store.url == store.url and (version is None or version >= hint.version):
@@ -115,6 +120,7 @@ def load_snapshot(
 
 def _snapshot(store: ObjectStore, state: TableState, config: EngineConfig) -> Snapshot:
     head = state.head
+    ensure_inside_root(state.live, store, config)
     return Snapshot(
         store=store,
         version=head.segment.version,
@@ -148,6 +154,7 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
         live = hint.live.replayed(adds, removes, store.url)
     except (CorruptTableError, ObjectNotFoundError):
         return None
+    ensure_inside_root(live, store, config)
     if not log_files:
         return hint if hint.config == config else replace(hint, config=config)
     segment, kept_removes = _rebased(hint, Segment(target, None, log_files, listing.commits[target]), listing)

@@ -19,7 +19,7 @@ import orjson
 
 from ebbtide.errors import CorruptTableError, RequestError
 from ebbtide.protocol.file_actions import AddCDCFile, AddFile, RemoveFile, Sidecar
-from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, as_dict, load_json_object, without_none
+from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, as_dict, ensure_shallow, load_json_object, without_none
 
 __all__ = [
     "Action",
@@ -213,6 +213,7 @@ class CommitInfo:
     @classmethod
     def from_json(cls, obj: Any, *, source: str = "") -> CommitInfo:
         JsonFields(obj, subject="commitInfo", source=source)
+        ensure_shallow(obj, what=f"'commitInfo' in {source}")
         return cls(obj)
 
     def to_json(self) -> dict[str, Any]:

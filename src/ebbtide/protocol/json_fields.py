@@ -17,10 +17,20 @@ import orjson
 
 from ebbtide.errors import CorruptTableError
 
-__all__ = ["INT32_MAX", "INT64_MAX", "JsonFields", "as_dict", "load_json_object", "without_none"]
+__all__ = [
+    "INT32_MAX",
+    "INT64_MAX",
+    "JsonFields",
+    "MAX_DEPTH",
+    "as_dict",
+    "ensure_shallow",
+    "load_json_object",
+    "without_none",
+]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+MAX_DEPTH = 100
 # Beyond this a float no longer says which integer was meant.
 _LARGEST_EXACT_FLOAT = 2**53
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
@@ -32,10 +42,26 @@ def load_json_object(data: bytes | str, *, source: str) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise CorruptTableError(f"{source} is not valid JSON ({error}): {_shown(data)}") from error
+        # Without the text itself: a link or an absolute path can make any file of the machine look like a log file.
+        raise CorruptTableError(f"{source} is not valid JSON ({error})") from None
     if not isinstance(value, dict):
-        raise CorruptTableError(f"{source} must hold a JSON object, but it holds {_shown(data)}")
+        raise CorruptTableError(f"{source} must hold a JSON object, but it holds {_json_kind(value)}")
     return value
+
+
+def ensure_shallow(value: Any, *, what: str) -> None:
+    """CorruptTableError when JSON nests deeper than `MAX_DEPTH`: what walks it later calls itself at each level."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for parent in level
+            if isinstance(parent, (Mapping, list))
+            for item in (parent.values() if isinstance(parent, Mapping) else parent)
+        ]
+        if not level:
+            return
+    raise CorruptTableError(f"{what} nests more than {MAX_DEPTH} levels deep")
 
 
 class JsonFields:
@@ -153,6 +179,12 @@ class JsonFields:
 
     def _wrong_type(self, field: str, expected: str, value: Any) -> CorruptTableError:
         return self.error(field, f"must be {expected}, but it is {_shown(value)}")
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "true, false or null"
+    return "a text" if isinstance(value, str) else "an array" if isinstance(value, list) else "a number"
 
 
 def _integer_written_otherwise(value: Any) -> int | None:

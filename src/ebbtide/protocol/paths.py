@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
-_CREDENTIALS = re.compile(r"//[^/@]*:[^/@]*@")
+# Up to the last "@": a password may hold one.
+_CREDENTIALS = re.compile(r"//[^/]*:[^/]*@")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # A relative path with none of these is its own canonical form; everything else takes the slow way.
 _NEEDS_WORK: Final = r"^$|[%:#?\x00]|//|^/|/$|(^|/)\.\.?(/|$)"

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from ebbtide.errors import CorruptTableError, RequestError, UnsupportedFeatureError
-from ebbtide.protocol.json_fields import INT32_MAX, JsonFields, load_json_object
+from ebbtide.protocol.json_fields import INT32_MAX, MAX_DEPTH, JsonFields, ensure_shallow, load_json_object
 
 __all__ = [
+    "MAX_DEPTH",
     "ArrayType",
     "DataType",
     "MapType",
@@ -36,7 +37,6 @@ __all__ = [
     "split_column_path",
 ]
 
-MAX_DEPTH: Final = 100
 MAX_DECIMAL_PRECISION: Final = 38
 COLUMN_ID: Final = "delta.columnMapping.id"
 PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
@@ -327,8 +327,19 @@ def _parse_field(value: Any, *, at: str, depth: int) -> StructField:
         name=name,
         type=_parse_type(value.get("type"), at=f"{at}.{name}", depth=depth),
         nullable=fields.boolean("nullable", default=True),
-        metadata=fields.optional_object("metadata") or {},
+        metadata=_checked_metadata(fields.optional_object("metadata") or {}, at=f"{at}.{name}"),
     )
+
+
+def _checked_metadata(metadata: Mapping[str, Any], *, at: str) -> Mapping[str, Any]:
+    """The metadata itself, unless Spark or we would have to follow it too deep."""
+    if metadata:
+        ensure_shallow(metadata, what=f"the metadata of {at[:200]}")
+        declared = metadata.get(CHAR_VARCHAR)
+        # A type as text, such as array<varchar(3)>.
+        if isinstance(declared, str) and declared.count("<") > MAX_DEPTH:
+            raise CorruptTableError(f"the type in {CHAR_VARCHAR} of {at[:200]} nests more than {MAX_DEPTH} levels deep")
+    return metadata
 
 
 def parse_primitive(text: str, *, at: str) -> PrimitiveType:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,6 +17,9 @@ from ebbtide.scan.dataframe import scan_rows
 from ebbtide.spark_border import spark_errors
 
 __all__ = ["exact_count"]
+
+# A column that never changes takes a few bytes for each page of some ten thousand rows.
+_MOST_ROWS_PER_BYTE: Final = 65_536
 
 
 def exact_count(
@@ -29,8 +33,8 @@ def exact_count(
     for add in add_files(files):
         physical = num_records(add.stats)
         marked = add.num_marked_rows
-        # Fewer rows than marks cannot be; the scan finds out which of the two numbers is wrong.
-        is_known = physical is not None and physical >= marked
+        # Fewer rows than marks cannot be, nor more than any encoding packs into so few bytes: then the file is asked.
+        is_known = physical is not None and marked <= physical <= add.size * _MOST_ROWS_PER_BYTE
         unknown.append(not is_known)
         counted += (physical or 0) - marked if is_known else 0
     if not any(unknown):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from urllib.parse import quote
 
 import obstore
@@ -54,6 +54,9 @@ class CloudStore:
         self._location = location
         self._options = options
         self._is_listing_ordered = is_listing_ordered
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A store holds credentials, so it cannot be pickled or copied. Open it again by its URL.")
 
     def __repr__(self) -> str:
         return f"CloudStore(url={self.url!r}, option_names={list(self._options.names)})"

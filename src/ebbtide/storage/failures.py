@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 from urllib.parse import quote, quote_plus
 
 import obstore.exceptions as obstore_errors
@@ -46,12 +46,18 @@ _MARKUP_BODY = re.compile(r"<[?!A-Za-z].*", re.DOTALL)
 _XML_CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
 _XML_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _CREDENTIAL_SHAPES: Final = (
-    (re.compile(r"(https?://)[^/\s@]*@"), rf"\1{HIDDEN}@"),
+    # Up to the last "@": a password may hold one, and a slash.
+    (re.compile(r"(https?://)\S*@"), rf"\1{HIDDEN}@"),
     (re.compile(r"(https?://[^\s?]*)\?\S*"), rf"\1?{HIDDEN}"),
     (re.compile(r"(?i)\b(bearer|basic|sharedkey)\s+[^\s,;]+"), rf"\1 {HIDDEN}"),
     (re.compile(r"(?i)\b(sig|signature|x-amz-[a-z-]+|x-goog-[a-z-]+|awsaccesskeyid|token)=[^\s&,;]+"), rf"\1={HIDDEN}"),
     (re.compile(r"\b(?:AKIA|ASIA|AROA)[A-Z0-9]{12,}\b"), HIDDEN),
 )
+_NEXT_STEPS: Final = {
+    errno.ENOSPC: ("no space left on device", "Free some space there, then try again."),
+    errno.EDQUOT: ("disk quota exceeded", "Free some space or ask for a larger quota, then try again."),
+    errno.EROFS: ("read-only file system", "Mount it for writing, or write to a copy of the table elsewhere."),
+}
 _RETRIED = re.compile(r"\bafter [1-9]\d* retries\b")
 _STATUS = re.compile(r"\bstatus code: (\d{3})\b")
 _REQUEST_TIMEOUT: Final = 408
@@ -81,6 +87,9 @@ class Scrubber:
         for shape, replacement in _CREDENTIAL_SHAPES:
             text = shape.sub(replacement, text)
         return text
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Scrubber holds credentials, so it cannot be pickled or copied.")
 
     def __repr__(self) -> str:
         return f"Scrubber({len(self._secrets)} values)"
@@ -150,6 +159,9 @@ def os_failure(error: OSError, action: str, location: str, *, is_put: bool = Fal
         return ObjectNotFoundError(f"Could not {action} {location}: it does not exist.")
     if isinstance(error, FileExistsError):
         return ObjectExistsError(f"Could not {action} {location}: it exists already.")
+    if error.errno in _NEXT_STEPS:
+        reason, next_step = _NEXT_STEPS[error.errno]
+        return StorageError(f"Could not {action} {location}: {reason}. {next_step}")
     reason = error.strerror or type(error).__name__
     if isinstance(error, PermissionError):
         return PermissionDeniedError(f"Could not {action} {location}: {reason}. Check the owner and mode of the path.")

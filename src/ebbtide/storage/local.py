@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from ebbtide.errors import CorruptTableError
+from ebbtide.errors import CorruptTableError, StorageError
 from ebbtide.storage.durable import checksum_sidecar, create_file, replace_file
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
@@ -84,6 +84,12 @@ class LocalStore:
         try:
             create_file(target, data)
         except OSError as error:
+            if isinstance(error, FileExistsError) and not target.is_file():
+                # Nobody won a race here, and whoever looks for the winner would not find one.
+                raise StorageError(
+                    f"Could not create {self._shown(path)}: something that is no file has this name, {_kind(target)}. "
+                    "Delete it."
+                ) from error
             raise os_failure(error, "create", self._shown(path), is_put=True) from error
 
     def put(self, path: str, data: bytes) -> None:
@@ -180,6 +186,12 @@ class LocalStore:
         base = f"{prefix}/" if prefix else ""
         paths = [(base + name, is_directory) for name, is_directory in found if _is_utf8(name)]
         return sorted(paths, key=lambda entry: utf8_order(entry[0] + "/" if entry[1] else entry[0]))
+
+
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a link that leads nowhere"
+    return "a directory" if path.is_dir() else "a pipe, a socket or a device"
 
 
 def _can_hold_after(directory: str, start_after: str | None) -> bool:

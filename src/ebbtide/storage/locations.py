@@ -154,5 +154,5 @@ def _quoted(path: str) -> str:
 
 def _shown(url: str) -> str:
     """The URL for a message. `s3a://key:secret@bucket` and signed https URLs are things users do paste."""
-    hidden = url if _AZURE_CONTAINER.match(url) else re.sub(r"^([^/:]*:/*)[^@]*@", r"\1***@", url)
+    hidden = url if _AZURE_CONTAINER.match(url) else re.sub(r"^([^/:]*:/*).*@", r"\1***@", url, flags=re.DOTALL)
     return repr(Scrubber()(hidden))

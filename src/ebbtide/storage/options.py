@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from ebbtide.errors import RequestError
@@ -90,6 +90,9 @@ class StoreOptions:
     # For messages of a running store, and for those of a constructor, which quote even harmless values.
     scrub: Scrubber = field(default_factory=Scrubber, repr=False)
     scrub_all: Scrubber = field(default_factory=Scrubber, repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Storage options hold credentials, so they cannot be pickled or copied.")
 
     def value(self, *bare_names: str) -> str | None:
         """The config value given under one of these names, whatever its prefix."""

@@ -327,7 +327,7 @@ def _all_fields(schema: StructType) -> Iterator[StructField]:
 def _invariant(column: str, text: object) -> str:
     try:
         expression = json.loads(text)["expression"]["expression"] if isinstance(text, str) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         expression = None
     if not isinstance(expression, str):
         raise CorruptTableError(f"The column '{column}' has an invariant that cannot be read: {str(text)[:200]}")

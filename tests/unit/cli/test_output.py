@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from rich.console import Console
 
 from ebbtide.cli.options import parse_storage_options, parse_timestamp_ms
-from ebbtide.cli.output import iso_time, printable, share_bar, share_text, shortened, size_text, time_text
+from ebbtide.cli.output import iso_time, print_json, printable, share_bar, share_text, shortened, size_text, time_text
+from ebbtide.errors import CorruptTableError
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,21 @@ def test_character_that_steers_terminals_is_shown_as_its_code():
 def test_value_of_a_storage_option_may_hold_equals_signs():
     assert parse_storage_options(["key=a=b==", "other="]) == {"key": "a=b==", "other": ""}
     assert parse_storage_options(None) is None
+
+
+STEERING = "\x9b31m \u202e \x7f \u2028 \U000e0001 \u2066"
+
+
+@pytest.mark.parametrize("item", [{"name": STEERING}, orjson.dumps({"name": STEERING})], ids=["object", "bytes"])
+def test_json_holds_no_character_that_steers_a_terminal_and_means_the_same(capfdbinary, item):
+    print_json([item])
+    line = capfdbinary.readouterr().out.decode()
+    assert line.rstrip("\n").isprintable()
+    assert orjson.loads(line) == {"name": STEERING}
+
+
+def test_message_of_an_error_holds_no_character_that_steers_a_terminal():
+    message = str(CorruptTableError(f"the file '{STEERING} \x1b[2J' is gone\nand more"))
+    assert all(char.isprintable() or char == "\n" for char in message)
+    assert "\\x1b[2J" in message
+    assert "\nand more" in message

@@ -155,7 +155,7 @@ def test_big_endian_inline_example_of_the_protocol_is_refused(store):
         size_in_bytes=40,
         cardinality=6,
     )
-    with pytest.raises(CorruptDeletionVectorError, match="unexpected magic"):
+    with pytest.raises(CorruptDeletionVectorError, match="magic number"):
         load(store, store.url, descriptor)
 
 
@@ -189,7 +189,7 @@ def test_damage_behind_a_right_checksum_is_named_with_its_file(store):
     descriptor = DeletionVectorDescriptor.on_disk_with_relative_path(
         uuid, offset=1, size_in_bytes=len(payload), cardinality=1
     )
-    with pytest.raises(CorruptDeletionVectorError, match=f"{uuid}.*unexpected magic"):
+    with pytest.raises(CorruptDeletionVectorError, match=f"{uuid}.*magic number"):
         load(store, store.url, descriptor)
 
 
@@ -279,3 +279,26 @@ def test_row_counts_must_be_as_many_as_vectors(store):
 def test_nothing_asked_is_nothing_read(store):
     assert load_all(store, store.url, []) == []
     assert store.reads == []
+
+
+def test_vector_that_marks_more_rows_than_allowed_is_refused_before_it_is_read():
+    descriptor = DeletionVectorDescriptor.inline_in_log(RowIndexSet.from_range(0, 1000).serialize(), 1000)
+    store = open_store("memory://limits/t")
+    config = EngineConfig(max_deletion_vector_rows=999)
+    with pytest.raises(
+        CorruptDeletionVectorError, match=r"1000 rows; EngineConfig\.max_deletion_vector_rows allows 999"
+    ):
+        load(store, store.url, descriptor, config=config)
+    assert len(load(store, store.url, descriptor)) == 1000
+
+
+def test_error_over_a_foreign_file_tells_nothing_of_its_bytes(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"\x01SECRETSECRETSECRET")
+    descriptor = DeletionVectorDescriptor.on_disk_with_absolute_path(
+        secret.as_uri(), size_in_bytes=4, cardinality=1, offset=1
+    )
+    store = open_store(str(tmp_path))
+    with pytest.raises(CorruptDeletionVectorError) as caught:
+        load(store, store.url, descriptor)
+    assert str(int.from_bytes(b"SECR", "big")) not in str(caught.value)

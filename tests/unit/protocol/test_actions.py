@@ -343,3 +343,18 @@ def test_a_commit_cut_at_any_byte_gives_whole_actions_or_a_typed_error(position)
     except DeltaError:
         return
     assert actions == [] or orjson.loads(line[:position])
+
+
+def test_commit_info_that_nests_too_deep_is_refused():
+    line = b'{"commitInfo":{"a":' + b"[" * 300 + b"]" * 300 + b"}}"
+    with pytest.raises(CorruptTableError, match="nests more than 100 levels"):
+        parse(line)
+
+
+@pytest.mark.parametrize("data", [b"root:x:0:0:secret", b'"secret"', b"[1, 2]", b'{"secret": '])
+def test_error_over_bytes_that_are_no_log_does_not_quote_them(data):
+    """A link or an absolute path can make any file of the machine look like a log file."""
+    with pytest.raises(CorruptTableError) as caught:
+        parse(data)
+    assert "secret" not in f"{caught.value}{caught.value.__cause__}"
+    assert "00000000000000000003.json" in str(caught.value)

@@ -342,3 +342,31 @@ def test_an_unknown_mapping_mode_is_refused():
 def test_schemas_are_values_that_can_be_hashed_and_compared():
     assert hash(parse_schema(json.dumps(NESTED))) == hash(parse_schema(json.dumps(NESTED)))
     assert parse_schema(json.dumps(NESTED)) != MAPPED
+
+
+def nested_json(depth):
+    value = 1
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"__CHAR_VARCHAR_TYPE_STRING": "array<" * 500 + "varchar(3)" + ">" * 500},
+        {"__COLLATIONS": nested_json(200)},
+        {"comment": nested_json(60)},
+    ],
+    ids=["char", "collations", "comment"],
+)
+def test_field_metadata_that_nests_too_deep_is_refused_before_anybody_follows_it(metadata):
+    field = {"name": "a", "type": "string", "nullable": True, "metadata": metadata}
+    with pytest.raises(CorruptTableError, match="nests more than 100 levels"):
+        parse_schema(json.dumps({"type": "struct", "fields": [field]}))
+
+
+def test_field_metadata_of_ordinary_depth_is_kept():
+    metadata = {"__CHAR_VARCHAR_TYPE_STRING": "array<varchar(3)>", "comment": nested_json(10)}
+    field = {"name": "a", "type": "string", "nullable": True, "metadata": metadata}
+    assert parse_schema(json.dumps({"type": "struct", "fields": [field]})).fields[0].metadata == metadata

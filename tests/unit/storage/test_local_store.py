@@ -187,7 +187,7 @@ def test_without_hard_links_a_failed_write_leaves_no_half_file(store, root, monk
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", second_file_fails)
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(StorageError, match="no space left on device"):
         store.put_if_absent("x", b"bytes")
     assert every_name(root) == []
 
@@ -317,3 +317,41 @@ def test_a_length_larger_than_memory_reads_only_the_file(store):
 
 def test_repr_names_the_url(store, root):
     assert repr(store) == f"LocalStore(url='file://{root}')"
+
+
+def plant_dangling_link(target):
+    target.symlink_to(target.parent / "nowhere")
+
+
+def plant_directory(target):
+    target.mkdir()
+
+
+def plant_pipe(target):
+    os.mkfifo(target)
+
+
+@pytest.mark.parametrize("plant", [plant_dangling_link, plant_directory, plant_pipe], ids=lambda plant: plant.__name__)
+def test_what_is_no_file_under_the_name_of_the_next_commit_is_no_winner(store, root, plant):
+    """Whoever looked for the winner would not find one, and try for ever."""
+    (root / "_delta_log").mkdir(parents=True)
+    plant(root / "_delta_log" / "1.json")
+    with pytest.raises(StorageError, match=r"no file has this name.*Delete it") as caught:
+        store.put_if_absent("_delta_log/1.json", b"{}")
+    assert not isinstance(caught.value, ObjectExistsError)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.ENOSPC, "no space left on device. Free some space"),
+        (errno.EDQUOT, "disk quota exceeded. Free some space"),
+        (errno.EROFS, "read-only file system. Mount it for writing"),
+    ],
+)
+@pytest.mark.parametrize("call", ["put", "put_if_absent"])
+def test_disk_that_takes_no_more_is_named_with_the_next_step(store, root, monkeypatch, call, code, words):
+    monkeypatch.setattr(os, "fsync", fail(code))
+    with pytest.raises(StorageError, match=words):
+        getattr(store, call)("x", b"data")
+    assert not root.exists() or every_name(root) == []

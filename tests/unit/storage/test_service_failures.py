@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -19,6 +21,7 @@ from ebbtide.errors import (
 )
 from ebbtide.storage import PutOutcomeUnknownError, open_store
 from ebbtide.storage.failures import Scrubber
+from ebbtide.storage.options import parse_options
 
 ACCESS_KEY = "AKIAEBBTIDETESTS0002"
 SECRET = "hunter2secretkey/with+signs"
@@ -281,3 +284,35 @@ def test_a_secret_is_hidden_in_its_quoted_forms_too():
     scrub = Scrubber(["a/b+c d", "a/b"])
     assert scrub("a/b+c d, a%2Fb%2Bc%20d, a%2Fb%2Bc+d, a/b") == "***, ***, ***, ***"
     assert "a/b" not in repr(scrub)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://user:hun@ter2@host/path failed",
+        "GET https://user:hun/ter2@host/path failed",
+        "GET http://user:a@b@c:hunter2@host failed",
+    ],
+)
+def test_password_with_an_at_sign_is_masked_whole(text):
+    scrubbed = Scrubber()(text)
+    assert "ter2" not in scrubbed
+    assert "host" in scrubbed
+
+
+@pytest.mark.parametrize(
+    "url", ["s3a://key:hun@ter2@bucket/t", "https://user:hun@ter2@host/t", "s3://k:hun/ter2@bucket/t"]
+)
+def test_password_with_an_at_sign_in_a_location_is_masked_whole(url):
+    with pytest.raises(RequestError) as caught:
+        open_store(url)
+    assert "ter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda function: function.__name__)
+def test_store_with_credentials_cannot_be_pickled_or_copied(copied):
+    options = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET, "aws_region": "eu-central-1"}
+    store = open_store("s3://bucket/t", options)
+    for secretive in (store, parse_options(options), Scrubber([SECRET])):
+        with pytest.raises(TypeError, match="hold"):
+            copied(secretive)

@@ -1,0 +1,77 @@
+"""Does a symbolic link lead out of a table's directory?
+
+Only directories of this machine have links; in other stores nothing is found. Links that stay inside the root are fine,
+and the root itself may be one: the user named it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from ebbtide.errors import UnsupportedFeatureError
+from ebbtide.storage.failures import os_failure
+from ebbtide.storage.store import ObjectStore, is_local
+
+__all__ = ["ensure_no_links_outside", "paths_outside"]
+
+
+def ensure_no_links_outside(store: ObjectStore) -> None:
+    """UnsupportedFeatureError when a link anywhere below the root leads out of it, whoever may follow it later."""
+    if not is_local(store):
+        return
+    root = _root(store)
+    real_root = os.path.realpath(root)
+    for link in _links(root):
+        target = os.path.realpath(link)
+        if not _is_below(target, real_root):
+            raise UnsupportedFeatureError(
+                f"the table at {store.url} holds the link {os.path.relpath(link, root)!r}, which leads out of it to "
+                f"{target!r}; EngineConfig(inside_root_only=True), or --untrusted, refuses such links. Delete it, or "
+                "read without that switch if the table can be trusted.",
+                error_class="",
+            )
+
+
+def paths_outside(store: ObjectStore, relative_paths: Iterable[str]) -> Iterator[str]:
+    """Those of the paths that links lead out of the root."""
+    if not is_local(store):
+        return
+    root = _root(store)
+    real_root = os.path.realpath(root)
+    is_inside: dict[str, bool] = {}
+    for path in relative_paths:
+        directory = os.path.dirname(path)  # noqa: PTH120 - these are names of the store, and may be a million
+        if directory not in is_inside:
+            is_inside[directory] = _is_below(os.path.realpath(root / directory), real_root)
+        full = root / path
+        if not is_inside[directory] or (full.is_symlink() and not _is_below(os.path.realpath(full), real_root)):
+            yield path
+
+
+def _root(store: ObjectStore) -> Path:
+    return Path(unquote(store.url.removeprefix("file://")))
+
+
+def _links(root: Path) -> Iterator[str]:
+    # A stack of its own instead of recursion: a path can be deeper than Python's call stack.
+    directories = [str(root)]
+    while directories:
+        directory = directories.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        yield entry.path
+                    elif entry.is_dir(follow_symlinks=False):
+                        directories.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise os_failure(error, "look for links in", directory) from error
+
+
+def _is_below(path: str, real_root: str) -> bool:
+    return path == real_root or path.startswith(real_root.rstrip("/") + "/")
