@@ -68,7 +68,7 @@ def read(
     if where is None:
         return scan_rows(spark, snapshot, storage_options=storage_options)
     text = said(spark, snapshot, where)
-    files = prune_snapshot(spark, snapshot, text).files
+    files = prune_snapshot(spark, snapshot, text)
     first = asked_of_any_row(spark, snapshot, text)
     with spark_errors(f"filtering the rows of {snapshot.store.url}"):
         frame = scan_rows(spark, snapshot, files, storage_options=storage_options, first=first).where(where)

@@ -46,16 +46,16 @@ class DeltaTableBuilder(Generic[Table]):
         self._opened = opened
         self._storage_options = storage_options
         self._config = config
-        self._path: str | None = None
+        self._store: ObjectStore | None = None
         self._fields: list[T.StructField] = []
         self._partition_columns: tuple[str, ...] = ()
         self._properties: dict[str, str] = {}
         self._comment: str | None = None
 
     def location(self, path: str, storage_options: Mapping[str, str] | None = None) -> DeltaTableBuilder[Table]:
-        """Where the table lies."""
-        self._path = path
+        """Where the table lies. A relative path means the working directory of this moment."""
         self._storage_options = storage_options or self._storage_options
+        self._store = open_store(path, self._storage_options)
         return self
 
     def addColumn(
@@ -102,9 +102,9 @@ class DeltaTableBuilder(Generic[Table]):
 
     def execute(self) -> Table:
         """Make the table, in one commit."""
-        if self._path is None:
+        if self._store is None:
             raise RequestError("A table needs a place: .location(path) says where it lies.")
-        store = open_store(self._path, self._storage_options)
+        store = self._store
         schema = schema_of(T.StructType(self._fields), keeps_rules=True)
         definition = TableDefinition(schema, self._partition_columns, self._properties, self._comment)
         options = write_options(self._spark, storage_options=self._storage_options, config=self._config)

@@ -45,7 +45,7 @@ def record_reads(transaction, reads):
         kept = prune(
             snapshot.files, read, schema=snapshot.schema, partition_columns=snapshot.metadata.partition_columns
         )
-        transaction.record_read(ReadPredicate(read), kept.files)
+        transaction.record_read(ReadPredicate(read), kept)
 
 
 class Run:

@@ -129,7 +129,7 @@ class _ArrowMatcher:
         return self.condition.mask(ids)
 
     def candidates(self, spark: None, snapshot: Snapshot) -> pa.Table:
-        return prune(snapshot.files, self.condition.text, schema=snapshot.schema, partition_columns=()).files
+        return prune(snapshot.files, self.condition.text, schema=snapshot.schema, partition_columns=())
 
     def read_predicate(self, spark: None, snapshot: Snapshot) -> ReadPredicate:
         return ReadPredicate()

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ebbtide.protocol.schema import PrimitiveType, StructField, StructType
-from ebbtide.pruning import PruneResult, prune
+from ebbtide.pruning import prune
 
 __all__ = ["columns", "kept", "live_files", "stats"]
 
@@ -49,5 +49,4 @@ def live_files(
 
 def kept(files: pa.Table, condition: str | None, schema: StructType, **options: Any) -> list[int]:
     """The numbers of the files that pruning keeps."""
-    result: PruneResult = prune(files, condition, schema=schema, **options)
-    return [int(path) for path in result.files.column("path").to_pylist()]
+    return [int(path) for path in prune(files, condition, schema=schema, **options)["path"].to_pylist()]

@@ -6,16 +6,14 @@ from ebbtide.pruning.conjuncts import (
     is_partition_only,
     nondeterministic_functions,
     partition_only_conjuncts,
-    referenced_columns,
     split_conjuncts,
 )
 from ebbtide.pruning.harmless import harmless_part
-from ebbtide.pruning.prune import PruneResult, prune
+from ebbtide.pruning.prune import prune
 from ebbtide.pruning.scope import Scope
 
 __all__ = [
     "Conjuncts",
-    "PruneResult",
     "Scope",
     "classify_conjuncts",
     "harmless_part",
@@ -23,6 +21,5 @@ __all__ = [
     "nondeterministic_functions",
     "partition_only_conjuncts",
     "prune",
-    "referenced_columns",
     "split_conjuncts",
 ]

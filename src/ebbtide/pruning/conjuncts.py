@@ -22,7 +22,6 @@ __all__ = [
     "is_partition_only",
     "nondeterministic_functions",
     "partition_only_conjuncts",
-    "referenced_columns",
     "split_conjuncts",
 ]
 
@@ -53,15 +52,6 @@ def split_conjuncts(condition: str) -> list[str]:
     """The texts whose conjunction is the condition. A text that cannot be read is its own only conjunct."""
     parsed = parse_condition(condition)
     return [parsed.text(part.span) for part in conjuncts_of(parsed)]
-
-
-def referenced_columns(
-    condition: str, schema: StructType, alias: str | None = None, *, case_sensitive: bool = False
-) -> frozenset[str] | None:
-    """Top-level columns that the condition touches (some may be mere look-alikes); None when that is unknown."""
-    parsed = parse_condition(condition)
-    references = _references(parsed, parsed.root, Scope(schema, (), "none", alias, case_sensitive))
-    return references.columns if references is not None and references.is_complete else None
 
 
 def is_partition_only(

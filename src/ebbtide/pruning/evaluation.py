@@ -47,6 +47,7 @@ from ebbtide.sql_text import Literal
 __all__ = ["Files", "Outcomes", "evaluate"]
 
 _EXACT_INTEGERS: Final = 2.0**53
+_DATES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 # Up to here one vectorised test for each value of an IN list is quicker than a search for each file.
 _FEW_VALUES: Final = 16
 
@@ -69,6 +70,13 @@ class Files:
     columns: Mapping[Name, Column]
     bounds: Mapping[Column, ColumnBounds]
     session_timezone: str | None
+    # Spark turns dates and timestamps into text when they are compared with strings.
+    compares_dates_as_text: bool = False
+
+    def is_certainly_value(self, column: Column, literal: Literal) -> bool:
+        """Whether a literal is compared as a value of the column's own type, and is no name of a column."""
+        is_text_of_date = literal.kind == "string" and _type_name(column) in _DATES
+        return self.scope.is_certainly_literal(literal) and not (is_text_of_date and self.compares_dates_as_text)
 
 
 def evaluate(predicate: Predicate, files: Files) -> Outcomes:
@@ -158,7 +166,7 @@ def _leaf(predicate: Predicate, files: Files) -> Outcomes | None:
 
 
 def _interval(column: Column, literal: Literal, files: Files) -> Interval | None:
-    if not files.scope.is_certainly_literal(literal):
+    if not files.is_certainly_value(column, literal):
         return None
     return literal_interval(column, literal, files.session_timezone)
 
@@ -198,7 +206,7 @@ def _between(predicate: Between, column: Column, bounds: ColumnBounds, files: Fi
 
 def _in_list(predicate: InList, column: Column, bounds: ColumnBounds, files: Files) -> Outcomes | None:
     """A list with a null in it never answers false: what is not found might have been the null."""
-    if not all(files.scope.is_certainly_literal(literal) for literal in predicate.literals):
+    if not all(files.is_certainly_value(column, literal) for literal in predicate.literals):
         return None
     intervals = list_intervals(column, predicate.literals, files.session_timezone)
     if intervals is None:
@@ -293,4 +301,8 @@ def _as_doubles(bound: pa.Array, outwards: Callable[[pa.Array, pa.Array], pa.Arr
 
 
 def _is_float(column: Column) -> bool:
-    return isinstance(column.type, PrimitiveType) and column.type.name in {"float", "double"}
+    return _type_name(column) in {"float", "double"}
+
+
+def _type_name(column: Column) -> str:
+    return column.type.name if isinstance(column.type, PrimitiveType) else ""

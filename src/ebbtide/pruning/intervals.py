@@ -46,6 +46,7 @@ Scalar: TypeAlias = int | float | str
 
 INTEGER_BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _INTEGER_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_NUMBER_KINDS: Final = frozenset({"integer", "decimal", "double", "float", "exponent"})
 MAX_PRECISION: Final = 38
 # Decimals of up to fifteen digits and their nearest doubles stand in the same order, so doubles compare them exactly.
 EXACT_DECIMAL_DIGITS: Final = 15
@@ -174,7 +175,10 @@ def _interval(data_type: PrimitiveType, literal: Literal, session_timezone: str 
         return _wall_clock_interval(literal)
     if name in INTEGER_BITS and literal.kind == "string":
         return _integer_from_text(name, str(literal.value))
-    if literal.kind not in {"integer", "decimal", "double", "float"} or isinstance(literal.value, bool):
+    if literal.kind not in _NUMBER_KINDS or isinstance(literal.value, bool):
+        return None
+    # As a decimal it could change the type that a whole number or a decimal is compared in.
+    if literal.kind == "exponent" and name not in {"float", "double"}:
         return None
     if not _fits_decimal(data_type, [literal]):
         return None

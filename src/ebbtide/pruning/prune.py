@@ -9,7 +9,7 @@ not know, the file stays. See "Per-file Statistics" in PROTOCOL.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -22,27 +22,10 @@ from ebbtide.pruning.parser import parse_condition
 from ebbtide.pruning.predicate import And, Constant, Name, Not, Opaque, Or, Predicate
 from ebbtide.pruning.scope import Column, Scope
 
-__all__ = ["PruneResult", "prune"]
+__all__ = ["prune"]
 
 # Files judged at once: large enough for Arrow, small enough that their bounds stay a few megabytes a column.
 BATCH_FILES: Final = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class PruneResult:
-    """`files` keeps the order of the input.
-
-    `is_certain`, aligned with `files`, tells for which of them the partition values alone prove the condition TRUE for
-    every row. Statistics are never used for that proof: bounds may be wrong in the harmless direction.
-    """
-
-    files: pa.Table
-    is_certain: pa.BooleanArray
-
-    @property
-    def exact_partition(self) -> bool:
-        """Whether the condition is TRUE for every row of every kept file, so that whole files can be removed."""
-        return bool(pc.all(self.is_certain, min_count=0).as_py())
 
 
 def prune(
@@ -55,26 +38,24 @@ def prune(
     alias: str | None = None,
     case_sensitive: bool = False,
     session_timezone: str | None = None,
-) -> PruneResult:
-    """The files (a table with at least `partition_values` and `stats`) that a condition cannot exclude.
+    compares_dates_as_text: bool = False,
+) -> pa.Table:
+    """The files (a table with at least `partition_values` and `stats`) that a condition cannot exclude, in their order.
 
     `condition` None is TRUE. `alias` qualifies columns as in `t.id`. `session_timezone` is spark.sql.session.timeZone;
-    without it, timestamps that name no zone prune nothing.
+    without it, timestamps that name no zone prune nothing. `compares_dates_as_text` is the session's legacy coercion of
+    dates (`sql_text.settings`).
     """
     if condition is None:
-        return PruneResult(files, pa.repeat(True, files.num_rows))
+        return files
     root = parse_condition(condition).root
     scope = Scope(schema, tuple(partition_columns), column_mapping_mode, alias, case_sensitive)
     columns = _resolve_names(root, scope)
     kept: list[pa.BooleanArray] = []
-    certain: list[pa.BooleanArray] = []
     for batch in _batches(files.select(["partition_values", "stats"])):
-        unknown = Files(batch.num_rows, scope, columns, {}, session_timezone)
-        keep, sure = _judge(batch, root, unknown)
-        kept.append(keep)
-        certain.append(sure.filter(keep))
-    mask = pa.chunked_array(kept, pa.bool_())
-    return PruneResult(files.filter(mask), pa.concat_arrays(certain) if certain else pa.array([], pa.bool_()))
+        unknown = Files(batch.num_rows, scope, columns, {}, session_timezone, compares_dates_as_text)
+        kept.append(_may_match(batch, root, unknown))
+    return files.filter(pa.chunked_array(kept, pa.bool_()))
 
 
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -84,21 +65,20 @@ def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches(max_chunksize=BATCH_FILES)
 
 
-def _judge(batch: pa.RecordBatch, root: Predicate, files: Files) -> tuple[pa.BooleanArray, pa.BooleanArray]:
-    """(may some row match, does every row match by its partition values) for each file of a batch."""
+def _may_match(batch: pa.RecordBatch, root: Predicate, files: Files) -> pa.BooleanArray:
+    """Which files of a batch may have a matching row: partition values first, then the statistics of what is left."""
     columns = set(files.columns.values())
     partition_values = batch.column("partition_values")
     bounds = {column: partition_bounds(partition_values, column) for column in columns if column.is_partition}
-    by_partition = evaluate(root, replace(files, bounds=bounds))
-    certain = pc.and_not(by_partition.true, pc.or_(by_partition.false, by_partition.null))
+    by_partition = evaluate(root, replace(files, bounds=bounds)).true
     data_columns = [column for column in columns if not column.is_partition]
-    left = pc.indices_nonzero(by_partition.true)
+    left = pc.indices_nonzero(by_partition)
     if not data_columns or len(left) == 0:
-        return by_partition.true, certain
+        return by_partition
     bounds = {column: item.take(left) for column, item in bounds.items()}
     bounds |= statistics_bounds(batch.column("stats").take(left), data_columns)
-    judged = evaluate(root, replace(files, count=len(left), bounds=bounds))
-    return pc.replace_with_mask(by_partition.true, by_partition.true, judged.true), certain
+    by_statistics = evaluate(root, replace(files, count=len(left), bounds=bounds)).true
+    return pc.replace_with_mask(by_partition, by_partition, by_statistics)
 
 
 def _resolve_names(predicate: Predicate, scope: Scope) -> dict[Name, Column]:

@@ -11,20 +11,31 @@ which is turned into SQL as a guess, and the guess counts only when Spark itself
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide.log import Snapshot
-from ebbtide.pruning import PruneResult, Scope, harmless_part, prune
+from ebbtide.protocol.schema import PrimitiveType, StructType
+from ebbtide.pruning import Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
 from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, quoted
+from ebbtide.sql_text import DATES_AS_TEXT, TIME_ZONE, ReadingSettings
 
-__all__ = ["asked_of_any_row", "column_text", "condition_text", "empty_frame", "prune_snapshot", "said"]
+__all__ = [
+    "asked_of_any_row",
+    "column_text",
+    "condition_text",
+    "empty_frame",
+    "prune_snapshot",
+    "reading_settings",
+    "said",
+]
 
 _SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
@@ -43,6 +54,7 @@ _INFIX = {
     "or": "OR",
     **{sign: sign for sign in ("+", "-", "*", "/", "%")},
 }
+_DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 
@@ -63,10 +75,9 @@ def asked_of_any_row(spark: SparkSession, snapshot: Snapshot, text: str | None) 
     return harmless_part(text, scope)
 
 
-def prune_snapshot(
-    spark: SparkSession, snapshot: Snapshot, text: str | None, *, alias: str | None = None
-) -> PruneResult:
-    """`pruning.prune` under the settings of this session and this table."""
+def prune_snapshot(spark: SparkSession, snapshot: Snapshot, text: str | None, *, alias: str | None = None) -> pa.Table:
+    """The files of a snapshot that a condition cannot exclude, under the settings of this session."""
+    settings = reading_settings(spark, snapshot.schema)
     return prune(
         snapshot.files,
         text,
@@ -74,9 +85,29 @@ def prune_snapshot(
         partition_columns=snapshot.metadata.partition_columns,
         column_mapping_mode=snapshot.properties.column_mapping_mode,
         alias=alias,
-        case_sensitive=is_case_sensitive(spark),
-        session_timezone=spark.conf.get("spark.sql.session.timeZone"),
+        case_sensitive=settings.case_sensitive,
+        session_timezone=settings.session_timezone,
+        compares_dates_as_text=settings.compares_dates_as_text,
     )
+
+
+def reading_settings(spark: SparkSession, schema: StructType) -> ReadingSettings:
+    """The settings of the session that decide what a condition on these columns means; each costs a call to Spark."""
+    names = {kind.name for kind in _primitive_types(schema)}
+    return ReadingSettings(
+        case_sensitive=is_case_sensitive(spark),
+        session_timezone=spark.conf.get(TIME_ZONE) if "timestamp" in names else None,
+        compares_dates_as_text=bool(names & _DATES) and spark.conf.get(DATES_AS_TEXT, "false") == "true",
+    )
+
+
+def _primitive_types(schema: StructType) -> Iterator[PrimitiveType]:
+    """The types that a condition can compare with a literal: of columns, and of fields of structs."""
+    for field in schema.fields:
+        if isinstance(field.type, StructType):
+            yield from _primitive_types(field.type)
+        elif isinstance(field.type, PrimitiveType):
+            yield field.type
 
 
 def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from ebbtide.sql_text import CASE_SENSITIVE
+
 __all__ = ["is_case_sensitive", "is_connect"]
 
 
@@ -13,4 +15,4 @@ def is_connect(spark: SparkSession) -> bool:
 
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Whether `s` and `S` are two columns in this session."""
-    return spark.conf.get("spark.sql.caseSensitive") == "true"
+    return spark.conf.get(CASE_SENSITIVE) == "true"

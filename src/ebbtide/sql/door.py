@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ebbtide.commands.delete.explanation import explain_delete
-from ebbtide.commands.requests import DeleteRequest
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.sql.parse import parse_statement
-from ebbtide.sql.row_commands import run_delete, run_insert, run_merge, run_truncate, run_update
-from ebbtide.sql.session import SqlSession, called
+from ebbtide.sql.row_commands import run_delete, run_explain, run_insert, run_merge, run_truncate, run_update
+from ebbtide.sql.session import SqlSession
 from ebbtide.sql.statements import (
     CreateTable,
     CreateView,
@@ -38,14 +35,12 @@ from ebbtide.sql.statements import (
 from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
 from ebbtide.sql_text import text_has_subquery
 from ebbtide.table import looking_above
-from ebbtide.table_views import rows_frame
 from ebbtide.temp_views import refresh_all
 
 __all__ = ["sql"]
 
 # What Spark may read views for.
 _READERS: Final = (Query, Merge, Insert, CreateTable, Explain)
-_PLAN: Final = pa.schema({"plan": pa.string()})
 
 
 def sql(
@@ -57,9 +52,9 @@ def sql(
 ) -> DataFrame:
     """Run one statement on Delta tables written as delta.`path`.
 
-    Queries give their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one
-    with `plan`; DESCRIBE HISTORY and DESCRIBE DETAIL their rows; CREATE, ALTER and TRUNCATE none. RequestError for what
-    is not such a statement.
+    Queries give their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one row
+    per line of the plan; DESCRIBE HISTORY and DESCRIBE DETAIL their rows; CREATE, ALTER and TRUNCATE none. RequestError
+    for what is not such a statement.
     """
     parsed = parse_statement(statement)
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
@@ -84,7 +79,7 @@ def _run(session: SqlSession, statement: Statement) -> DataFrame:
         case Insert():
             return run_insert(session, statement)
         case Explain():
-            return _explain(session, statement.statement)
+            return run_explain(session, statement.statement)
         case DescribeHistory():
             return session.table(statement.path).history(statement.limit)
         case DescribeDetail():
@@ -102,9 +97,3 @@ def _define(session: SqlSession, statement: CreateTable | CreateView | SetProper
             run_create_view(session, statement)
         case _:
             run_alter(session, statement)
-
-
-def _explain(session: SqlSession, statement: Delete) -> DataFrame:
-    alias = called(statement.path, statement.alias)
-    request = DeleteRequest(session.store(statement.path), statement.condition, alias, session.options(statement.path))
-    return rows_frame(session.spark, [(line,) for line in explain_delete(session.spark, request)], _PLAN)

@@ -99,6 +99,11 @@ def _common_tables(reader: StatementReader) -> str:
 def _explain(reader: StatementReader) -> Explain:
     # Spark's modes say how much of a plan to print; ours has one form.
     any(reader.accept(mode) for mode in _EXPLAIN_MODES)
-    reader.expect("delete")
-    reader.expect("from")
-    return Explain(parse_delete(reader))
+    ctes = _common_tables(reader)
+    if reader.comes("merge"):
+        return Explain(parse_merge(reader, ctes))
+    if not ctes and reader.accept("update"):
+        return Explain(parse_update(reader))
+    if not ctes and reader.accept("delete", "from"):
+        return Explain(parse_delete(reader))
+    raise reader.unexpected("MERGE after WITH" if ctes else "DELETE FROM, UPDATE or MERGE")

@@ -11,10 +11,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.delete.explanation import explain_delete
 from ebbtide.commands.merge.command import MergeCommand
+from ebbtide.commands.merge.explanation import explain_merge
 from ebbtide.commands.merge.request import DeleteClause, InsertClause, MergeRequest, UpdateClause, ValuesOf
 from ebbtide.commands.requests import DeleteRequest, UpdateRequest
 from ebbtide.commands.update.command import UpdateCommand
+from ebbtide.commands.update.explanation import explain_update
 from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteRequest
 from ebbtide.errors import RequestError
@@ -25,8 +28,9 @@ from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClaus
 from ebbtide.table_views import rows_frame
 from ebbtide.temp_views import refresh_changed
 
-__all__ = ["run_delete", "run_insert", "run_merge", "run_truncate", "run_update"]
+__all__ = ["run_delete", "run_explain", "run_insert", "run_merge", "run_truncate", "run_update"]
 
+_PLAN: Final = pa.schema({"plan": pa.string()})
 _AFFECTED: Final = pa.schema({"num_affected_rows": pa.int64()})
 _INSERTED: Final = pa.schema({"num_affected_rows": pa.int64(), "num_inserted_rows": pa.int64()})
 _MERGED: Final = pa.schema(
@@ -40,13 +44,16 @@ _MERGED: Final = pa.schema(
 
 
 def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
-    session.ensure_shown(statement.path, [statement.condition], alias=statement.alias)
-    store = session.store(statement.path)
-    alias = called(statement.path, statement.alias)
-    request = DeleteRequest(store, statement.condition, alias, session.options(statement.path))
+    request = _delete_request(session, statement)
     deleted = DeleteCommand(session.spark, request).run()
-    refresh_changed(session.spark, store.url)
+    refresh_changed(session.spark, request.store.url)
     return rows_frame(session.spark, [(deleted.num_affected_rows,)], _AFFECTED)
+
+
+def _delete_request(session: SqlSession, statement: Delete) -> DeleteRequest:
+    session.ensure_shown(statement.path, [statement.condition], alias=statement.alias)
+    store, alias = session.store(statement.path), called(statement.path, statement.alias)
+    return DeleteRequest(store, statement.condition, alias, session.options(statement.path))
 
 
 def run_truncate(session: SqlSession, statement: Truncate) -> DataFrame:
@@ -58,23 +65,39 @@ def run_truncate(session: SqlSession, statement: Truncate) -> DataFrame:
 
 
 def run_update(session: SqlSession, statement: Update) -> DataFrame:
-    said = [text for assignment in statement.assignments for text in (assignment.target, assignment.value)]
-    said += [] if statement.condition is None else [statement.condition]
-    session.ensure_shown(statement.path, said, alias=statement.alias)
-    store = session.store(statement.path)
-    alias = called(statement.path, statement.alias)
-    options = session.options(statement.path, UPDATE_WITH_VECTORS)
-    request = UpdateRequest(store, statement.condition, _pairs(statement.assignments), alias, options)
+    request = _update_request(session, statement)
     updated = UpdateCommand(session.spark, request).run()
-    refresh_changed(session.spark, store.url)
+    refresh_changed(session.spark, request.store.url)
     return rows_frame(session.spark, [(updated.num_affected_rows,)], _AFFECTED)
 
 
+def _update_request(session: SqlSession, statement: Update) -> UpdateRequest:
+    texts = [text for assignment in statement.assignments for text in (assignment.target, assignment.value)]
+    texts += [] if statement.condition is None else [statement.condition]
+    session.ensure_shown(statement.path, texts, alias=statement.alias)
+    store, alias = session.store(statement.path), called(statement.path, statement.alias)
+    options = session.options(statement.path, UPDATE_WITH_VECTORS)
+    return UpdateRequest(store, statement.condition, _pairs(statement.assignments), alias, options)
+
+
 def run_merge(session: SqlSession, statement: Merge) -> DataFrame:
-    store = session.store(statement.path)
+    request = _merge_request(session, statement)
+    merged = MergeCommand(session.spark, request).run()
+    refresh_changed(session.spark, request.store.url)
+    metrics = merged.metrics
+    counts = (
+        merged.num_affected_rows,
+        metrics.num_target_rows_updated,
+        metrics.num_target_rows_deleted,
+        metrics.num_target_rows_inserted,
+    )
+    return rows_frame(session.spark, [counts], _MERGED)
+
+
+def _merge_request(session: SqlSession, statement: Merge) -> MergeRequest:
     clauses = statement.clauses
-    request = MergeRequest(
-        store,
+    return MergeRequest(
+        session.store(statement.path),
         session.query(statement.source),
         statement.condition,
         tuple(_change(clause) for clause in clauses if clause.when == "matched"),
@@ -85,16 +108,6 @@ def run_merge(session: SqlSession, statement: Merge) -> DataFrame:
         schema_evolution=statement.schema_evolution or merges_schema(session.spark),
         options=session.options(statement.path, MERGE_WITH_VECTORS),
     )
-    merged = MergeCommand(session.spark, request).run()
-    refresh_changed(session.spark, store.url)
-    metrics = merged.metrics
-    counts = (
-        merged.num_affected_rows,
-        metrics.num_target_rows_updated,
-        metrics.num_target_rows_deleted,
-        metrics.num_target_rows_inserted,
-    )
-    return rows_frame(session.spark, [counts], _MERGED)
 
 
 def _change(clause: MergeClause) -> UpdateClause | DeleteClause:
@@ -114,6 +127,21 @@ def _values(clause: MergeClause) -> ValuesOf:
 
 def _pairs(assignments: tuple[Assignment, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((assignment.target, assignment.value) for assignment in assignments)
+
+
+# --- EXPLAIN ---------------------------------------------------------------------------------------------------------
+
+
+def run_explain(session: SqlSession, statement: Delete | Update | Merge) -> DataFrame:
+    """One row per line of the plan; nothing is changed."""
+    match statement:
+        case Delete():
+            lines = explain_delete(session.spark, _delete_request(session, statement))
+        case Update():
+            lines = explain_update(session.spark, _update_request(session, statement))
+        case Merge():
+            lines = explain_merge(session.spark, _merge_request(session, statement))
+    return rows_frame(session.spark, [(line,) for line in lines], _PLAN)
 
 
 # --- INSERT -----------------------------------------------------------------------------------------------------------

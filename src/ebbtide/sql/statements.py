@@ -42,7 +42,7 @@ KNOWN_STATEMENTS: Final = (
     "INSERT INTO delta.`path` REPLACE WHERE condition query",
     "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] delta.`path` (columns) USING delta ...",
     "SELECT and WITH queries over delta.`path` [VERSION | TIMESTAMP AS OF ...] and table_changes('path', from[, to])",
-    "EXPLAIN DELETE FROM ...",
+    "EXPLAIN DELETE | UPDATE | MERGE ...",
     "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * | column, ... FROM delta.`path`",
     "ALTER TABLE delta.`path` SET TBLPROPERTIES ('key' = 'value', ...)",
     "ALTER TABLE delta.`path` UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)",
@@ -195,7 +195,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    statement: Delete
+    statement: Delete | Update | Merge
 
 
 @dataclass(frozen=True, slots=True)

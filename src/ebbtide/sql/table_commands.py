@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ebbtide.commands.define.alter import set_properties, unset_properties
@@ -28,7 +27,7 @@ def run_create_table(session: SqlSession, statement: CreateTable) -> None:
 
 
 def _create(session: SqlSession, statement: CreateTable) -> None:
-    fields = [_field(session.spark, column) for column in statement.columns]
+    fields = [_field(column) for column in statement.columns]
     schema = schema_of(T.StructType(fields), keeps_rules=True)
     definition = TableDefinition(schema, statement.partition_by, statement.properties or {}, statement.comment)
     how: CreateHow = "create"
@@ -41,9 +40,12 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
     create_table(session.spark, request)
 
 
-def _field(spark: SparkSession, column: ColumnDefinition) -> T.StructField:
+def _field(column: ColumnDefinition) -> T.StructField:
     with spark_errors(f"reading the type {column.type!r} of the column '{column.name}'"), asking_the_analyser():
-        [read] = spark.createDataFrame([], f"c {column.type}").schema.fields
+        # Without rows, and so without a frame: Spark has no frame with a CHAR or VARCHAR column.
+        described = T.DataType.fromDDL(f"c {column.type}")
+    assert isinstance(described, T.StructType)
+    [read] = described.fields
     said = {
         "comment": column.comment,
         "CURRENT_DEFAULT": column.default,

@@ -17,19 +17,30 @@ from ebbtide.sql_text.tokens import Token
 __all__ = ["Literal", "LiteralKind", "read_literal"]
 
 LiteralKind: TypeAlias = OneOf[
-    "null", "boolean", "integer", "decimal", "double", "float", "string", "date", "timestamp", "timestamp_ntz"
+    "null",
+    "boolean",
+    "integer",
+    "decimal",
+    "double",
+    "float",
+    "exponent",
+    "string",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
 ]
 
 _TYPED_STRINGS: Final[dict[str, LiteralKind]] = {
     "date": "date", "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz",
 }  # fmt: skip
 _INTEGER_BITS: Final = {"y": 7, "s": 15, "l": 63}
+_FLOATING: Final[dict[str, LiteralKind]] = {"f": "float", "d": "double", "": "exponent"}
 _NUMBER_PARTS = re.compile(r"([0-9.]+)([eE][+-]?[0-9]+)?(bd|[lsydf])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant as written.
+    """A constant as written. `exponent` is a number such as 1e3, which a setting makes a double or a decimal.
 
     `may_be_name`: a double-quoted string; with spark.sql.ansi.doubleQuotedIdentifiers it is the name of a column.
     """
@@ -79,7 +90,7 @@ def _number(text: str, *, negative: bool) -> Literal | None:
         return Literal("integer", int(value)) if fits else None
     if suffix in {"d", "f"} or (exponent and suffix != "bd"):
         number = float(value)
-        return Literal("float" if suffix == "f" else "double", number) if abs(number) < float("inf") else None
+        return Literal(_FLOATING[suffix], number) if abs(number) < float("inf") else None
     if suffix == "bd" or not digits.isdecimal():
         return Literal("decimal", value)
     return Literal("integer", int(value)) if len(digits) <= 38 else None

@@ -8,7 +8,7 @@ asked for. Files are compared by path alone here, as the reference does: any cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.features import column_mapping_mode
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.pruning import prune
+from ebbtide.sql_text import ReadingSettings
 
 __all__ = ["ReadPredicate", "Reads"]
 
@@ -28,13 +29,12 @@ __all__ = ["ReadPredicate", "Reads"]
 class ReadPredicate:
     """The part of a condition that speaks of partition columns only, as SQL; None when any file could have mattered.
 
-    The other fields say how the text is to be read, as for `ebbtide.pruning.prune`.
+    The other fields say how the text is to be read.
     """
 
     partition_condition: str | None = None
     alias: str | None = None
-    case_sensitive: bool = False
-    session_timezone: str | None = None
+    settings: ReadingSettings = field(default_factory=ReadingSettings)
 
     def first_match(self, adds: Sequence[AddFile], snapshot: Snapshot) -> AddFile | None:
         """The first of the files that the predicate would have read; in doubt it would have."""
@@ -56,9 +56,10 @@ class ReadPredicate:
             partition_columns=snapshot.metadata.partition_columns,
             column_mapping_mode=column_mapping_mode(snapshot.protocol, snapshot.metadata),
             alias=self.alias,
-            case_sensitive=self.case_sensitive,
-            session_timezone=self.session_timezone,
-        ).files.column("position")
+            case_sensitive=self.settings.case_sensitive,
+            session_timezone=self.settings.session_timezone,
+            compares_dates_as_text=self.settings.compares_dates_as_text,
+        ).column("position")
         return adds[kept[0].as_py()] if len(kept) else None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
-from tests.support.log_reading import commit_info, newest_version
+from tests.support.log_reading import commit_info, log_state, newest_version
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -225,3 +227,24 @@ def test_partition_directory_is_not_taken_for_a_table(spark, tmp_path, statement
         ebbtide.read(spark, f"{builder.path}/part=a")
     with pytest.raises(TableNotFoundError, match="no Delta table"):
         ebbtide.read(spark, str(tmp_path / "other" / "part=a"))
+
+
+def test_char_and_varchar_columns_are_as_the_reference_makes_them(spark, tmp_path):
+    path = tmp_path / "texts"
+    columns = "id INT, c CHAR(5), v VARCHAR(3) NOT NULL COMMENT 'short', n STRUCT<a: CHAR(3), b: ARRAY<VARCHAR(2)>>"
+    ebbtide.sql(spark, f"CREATE TABLE delta.`{path}` ({columns}) USING delta")
+    fields = {field["name"]: field for field in json.loads(log_state(path).metadata["schemaString"])["fields"]}
+    assert (fields["c"]["type"], fields["v"]["type"]) == ("string", "string")
+    noted = {name: fields[name]["metadata"].get("__CHAR_VARCHAR_TYPE_STRING") for name in ("c", "v", "n")}
+    assert noted == {"c": "char(5)", "v": "varchar(3)", "n": "struct<a:char(3),b:array<varchar(2)>>"}
+    assert [field["metadata"] for field in fields["n"]["type"]["fields"]] == [{}, {}]
+    ebbtide.sql(spark, f"INSERT INTO delta.`{path}` VALUES (1, 'ab', 'ab', named_struct('a', 'x', 'b', array('yy')))")
+    for bad in ("'abcdef', 'ab', null", "'ab', 'abcd', null", "'ab', 'a', named_struct('a', 'x', 'b', array('yyy'))"):
+        with pytest.raises(ConstraintViolationError) as refused:
+            ebbtide.sql(spark, f"INSERT INTO delta.`{path}` VALUES (2, {bad})")
+        assert refused.value.error_class == "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
+    with pytest.raises(ConstraintViolationError):
+        ebbtide.sql(spark, f"UPDATE delta.`{path}` SET v = 'long' WHERE id = 1")
+    shown = ebbtide.sql(spark, f"SELECT concat('[', c, ']'), concat('[', v, ']') FROM delta.`{path}`").collect()
+    assert [tuple(row) for row in shown] == [("[ab   ]", "[ab]")]
+    assert answer(spark, f"DELETE FROM delta.`{path}` WHERE c = 'ab' AND v = 'ab'") == {"num_affected_rows": 1}

@@ -152,12 +152,15 @@ def test_view_of_a_relative_path_stays_with_its_table_when_the_process_changes_i
     monkeypatch.chdir(builder.path.parent)
     ebbtide.sql(spark, "CREATE OR REPLACE TEMP VIEW relative AS SELECT * FROM delta.`t`")
     table = ebbtide.DeltaTable.forPath(spark, "t")
+    creation = ebbtide.DeltaTable.create(spark).location("made").addColumn("id", "long")
     try:
         monkeypatch.chdir(other.path.parent)
         ebbtide.sql(spark, "DELETE FROM relative WHERE id = 1")
         table.delete("id = 2")
         assert ids(ebbtide.sql(spark, "SELECT * FROM relative")) == [0, 3, 4, 5]
         assert versions(other) == 1
+        creation.execute()
+        assert (builder.path.parent / "made" / "_delta_log").is_dir()
     finally:
         spark.catalog.dropTempView("relative")
 
@@ -253,6 +256,15 @@ def test_explain_says_how_and_changes_nothing(spark, builder, where, said):
     assert len(plan) == 5
     for words in said:
         assert words in "\n".join(plan)
+    assert versions(builder) == 1
+
+
+def test_explain_knows_update_and_merge_and_changes_nothing(spark, builder, view):
+    merge = f"MERGE INTO {view} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    for statement, heading in ((f"UPDATE {view} SET id = 7 WHERE id = 3", "DeltaUpdate"), (merge, "DeltaMergeInto")):
+        plan = [row.plan for row in ebbtide.sql(spark, f"EXPLAIN {statement}").collect()]
+        assert any(heading in line for line in plan), plan
+        assert any("scanned: " in line for line in plan), plan
     assert versions(builder) == 1
 
 

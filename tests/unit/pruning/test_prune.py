@@ -9,7 +9,6 @@ import pytest
 from tests.support.live_files import columns, kept, live_files, stats
 
 from ebbtide.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
-from ebbtide.pruning import prune
 
 LONG_MAX = (1 << 63) - 1
 
@@ -66,10 +65,8 @@ def test_a_column_of_nulls_only(condition, expected):
     assert is_kept(condition, "integer", None, None, nulls=10) is expected
 
 
-def test_no_condition_keeps_every_file_and_is_certain():
-    result = prune(live_files([None, None]), None, schema=columns(c="long"))
-    assert result.files.num_rows == 2
-    assert result.exact_partition
+def test_no_condition_keeps_every_file():
+    assert kept(live_files([None, None]), None, columns(c="long")) == [0, 1]
 
 
 def test_an_empty_file_matches_nothing_and_so_does_an_empty_table():
@@ -487,10 +484,9 @@ def test_a_physical_name_that_is_no_text_excludes_nothing():
 # --- partition values -----------------------------------------------------------------------------------------------------
 
 
-def partitioned(column_type: str, *values: str | None, condition: str, **options) -> tuple[list[int], list[bool]]:
+def partitioned(column_type: str, *values: str | None, condition: str, **options) -> list[int]:
     files = live_files([None] * len(values), [{"p": value} for value in values])
-    result = prune(files, condition, schema=columns(p=column_type, c="long"), partition_columns=["P"], **options)
-    return [int(path) for path in result.files["path"].to_pylist()], result.is_certain.to_pylist()
+    return kept(files, condition, columns(p=column_type, c="long"), partition_columns=["P"], **options)
 
 
 @pytest.mark.parametrize(
@@ -519,9 +515,7 @@ def partitioned(column_type: str, *values: str | None, condition: str, **options
     ],
 )  # fmt: skip
 def test_a_partition_value_is_known_exactly(column_type, values, condition, expected):
-    paths, certain = partitioned(column_type, *values, condition=condition)
-    assert paths == expected
-    assert certain == [True] * len(expected)
+    assert partitioned(column_type, *values, condition=condition) == expected
 
 
 @pytest.mark.parametrize(
@@ -543,8 +537,8 @@ def test_a_partition_value_is_known_exactly(column_type, values, condition, expe
         ("integer", "1", "c = 5"),
     ],
 )
-def test_a_partition_value_that_is_not_understood_keeps_the_file_and_proves_nothing(column_type, value, condition):
-    assert partitioned(column_type, value, condition=condition) == ([0], [False])
+def test_a_partition_value_that_is_not_understood_keeps_the_file(column_type, value, condition):
+    assert partitioned(column_type, value, condition=condition) == [0]
 
 
 @pytest.mark.parametrize(
@@ -553,24 +547,14 @@ def test_a_partition_value_that_is_not_understood_keeps_the_file_and_proves_noth
 def test_a_file_that_does_not_name_the_partition_column_once_is_kept(entries):
     files = live_files([None])
     files = files.set_column(1, "partition_values", pa.array([entries], pa.map_(pa.string(), pa.string())))
-    result = prune(files, "p = 1", schema=columns(p="long", c="long"), partition_columns=["p"])
-    assert result.files.num_rows == 1
-    assert not result.exact_partition
+    assert kept(files, "p = 1", columns(p="long", c="long"), partition_columns=["p"]) == [0]
 
 
-def test_statistics_never_make_a_whole_file_certain():
-    files = live_files([stats({"c": 5}, {"c": 5}, {"c": 0})], [{"p": "1"}])
-    result = prune(files, "p = 1 AND c = 5", schema=columns(p="long", c="long"), partition_columns=["p"])
-    assert result.files.num_rows == 1
-    assert not result.exact_partition
-
-
-def test_a_mixed_condition_excludes_by_both_and_is_certain_where_the_partition_decides():
+def test_a_mixed_condition_excludes_by_partition_values_and_by_statistics():
     texts = [stats({"c": n}, {"c": n}, {"c": 0}) for n in (1, 2, 1, 2)]
     files = live_files(texts, [{"p": "1"}, {"p": "1"}, {"p": "2"}, {"p": "2"}])
-    result = prune(files, "p = 1 OR (p = 2 AND c = 2)", schema=columns(p="long", c="long"), partition_columns=["p"])
-    assert result.files["path"].to_pylist() == ["0", "1", "3"]
-    assert result.is_certain.to_pylist() == [True, True, False]
+    condition = "p = 1 OR (p = 2 AND c = 2)"
+    assert kept(files, condition, columns(p="long", c="long"), partition_columns=["p"]) == [0, 1, 3]
 
 
 def test_statistics_of_files_that_the_partition_excludes_are_not_decoded(monkeypatch):

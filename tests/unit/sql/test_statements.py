@@ -7,14 +7,18 @@ import pytest
 from ebbtide.errors import RequestError
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.statements import (
+    Assignment,
     CreateView,
     Delete,
     DescribeDetail,
     DescribeHistory,
     Explain,
+    Merge,
+    MergeClause,
     SetProperties,
     Truncate,
     UnsetProperties,
+    Update,
     ViewName,
 )
 
@@ -33,6 +37,19 @@ from ebbtide.sql.statements import (
         ("DELETE FROM people WHERE id = 1", Delete(ViewName("people"), "id = 1")),
         ("DELETE FROM `my people` p WHERE p.id = 1", Delete(ViewName("my people"), "p.id = 1", "p")),
         ("EXPLAIN DELETE FROM delta.`/t` WHERE a = 1", Explain(Delete("/t", "a = 1"))),
+        ("EXPLAIN FORMATTED UPDATE v SET a = 1", Explain(Update(ViewName("v"), (Assignment("a", "1"),)))),
+        (
+            "EXPLAIN WITH s AS (SELECT 1 AS a) MERGE INTO delta.`/t` USING s ON true WHEN MATCHED THEN DELETE",
+            Explain(
+                Merge(
+                    "/t",
+                    "WITH s AS (SELECT 1 AS a) SELECT * FROM s",
+                    "true",
+                    (MergeClause("matched", "delete"),),
+                    source_alias="s",
+                )
+            ),
+        ),
         ("explain formatted delete from v", Explain(Delete(ViewName("v"), "true"))),
         ("CREATE TEMP VIEW v AS SELECT * FROM delta.`/t`", CreateView("v", "/t")),
         ("CREATE TEMP VIEW v AS SELECT a, `b c` FROM delta.`/t` x", CreateView("v", "/t", columns=("a", "b c"))),
@@ -126,6 +143,7 @@ def test_table_that_is_no_delta_path_is_refused_with_the_spelling_that_works(tar
         ("DESCRIBE HISTORY delta.`/t` LIMIT many", "a number after LIMIT"),
         ("DESCRIBE DETAIL delta.`/t` now", "the end of the statement"),
         ("EXPLAIN SELECT 1", "Expected DELETE"),
+        ("EXPLAIN WITH s AS (SELECT 1) DELETE FROM delta.`/t`", "Expected MERGE after WITH"),
         ("CREATE TEMP VIEW v AS SELECT a + 1 FROM delta.`/t`", "columns of one table, as they are"),
         ("CREATE TEMP VIEW v AS SELECT a AS b FROM delta.`/t`", "columns of one table, as they are"),
         ("CREATE TEMP VIEW v AS SELECT *, a FROM delta.`/t`", "FROM a table"),

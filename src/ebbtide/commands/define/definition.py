@@ -55,7 +55,6 @@ __all__ = [
 
 # Parquet readers of other engines stumble over these; with column mapping the files never see them.
 _INVALID_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
-_CHAR_OR_VARCHAR = re.compile(r"(var)?char\([0-9]+\)", re.ASCII)
 _VOID: Final = PrimitiveType("void")
 _ROW_TRACKING_COLUMNS: Final = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
@@ -79,7 +78,7 @@ def schema_of(schema: T.StructType, *, keeps_rules: bool = False) -> StructType:
     A frame's columns say nothing of what later rows may hold, so all of them are nullable, and metadata that engines
     keep for themselves is left out. With `keeps_rules` the schema is somebody's words for the table and is kept.
     """
-    described = _described(schema.jsonValue(), keeps_rules=keeps_rules)
+    described = _described(_with_lengths_noted(schema).jsonValue(), keeps_rules=keeps_rules)
     _refuse_repeated(schema)
     return parse_schema(_schema_text(described), source="the columns of the DataFrame")
 
@@ -279,10 +278,39 @@ def _described(value: Any, *, keeps_rules: bool) -> Any:
     for key in ("nullable", "containsNull", "valueContainsNull"):
         if key in relaxed and not keeps_rules:
             relaxed[key] = True
-    declared = relaxed.get("type")
-    if isinstance(declared, str) and _CHAR_OR_VARCHAR.fullmatch(declared):
-        relaxed = {**relaxed, "type": "string", "metadata": {**relaxed["metadata"], CHAR_VARCHAR: declared}}
     return relaxed
+
+
+def _with_lengths_noted(schema: T.StructType) -> T.StructType:
+    """CHAR and VARCHAR as tables have them: strings, and the whole type of the column as text in its metadata."""
+    return T.StructType([_with_length_noted(field) for field in schema.fields])
+
+
+def _with_length_noted(field: T.StructField) -> T.StructField:
+    plain = _as_strings(field.dataType)
+    if plain == field.dataType:
+        return field
+    metadata = {**field.metadata, CHAR_VARCHAR: field.dataType.simpleString()}
+    return T.StructField(field.name, plain, field.nullable, metadata)
+
+
+def _as_strings(data_type: T.DataType) -> T.DataType:
+    match data_type:
+        case T.CharType() | T.VarcharType():
+            return T.StringType()
+        case T.StructType():
+            return T.StructType(
+                [
+                    T.StructField(item.name, _as_strings(item.dataType), item.nullable, item.metadata)
+                    for item in data_type.fields
+                ]
+            )
+        case T.ArrayType():
+            return T.ArrayType(_as_strings(data_type.elementType), data_type.containsNull)
+        case T.MapType():
+            key, value = _as_strings(data_type.keyType), _as_strings(data_type.valueType)
+            return T.MapType(key, value, data_type.valueContainsNull)
+    return data_type
 
 
 def _kept(metadata: Mapping[str, Any], *, keeps_rules: bool) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Candidates:
     def files(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
         if self.reads_everything or self.condition is None:
             return snapshot.files
-        return prune_snapshot(spark, snapshot, self.condition, alias=self.alias).files
+        return prune_snapshot(spark, snapshot, self.condition, alias=self.alias)
 
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
         return partition_predicate(spark, snapshot, self.own_condition, alias=self.alias)

@@ -26,7 +26,7 @@ from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import StructType, partition_fields, physical_name
 from ebbtide.pruning import is_partition_only, nondeterministic_functions, partition_only_conjuncts
 from ebbtide.scan.columns import spark_type
-from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot
+from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot, reading_settings
 from ebbtide.sql_text import text_has_subquery
 from ebbtide.transaction import ReadPredicate
 
@@ -85,7 +85,7 @@ class BoundCondition:
         """The live files that can hold a matching row."""
         if self.is_partition_only:
             return _files_by_values(spark, snapshot, self)
-        return prune_snapshot(spark, snapshot, self.text, alias=self.alias).files
+        return prune_snapshot(spark, snapshot, self.text, alias=self.alias)
 
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
         return partition_predicate(spark, snapshot, self.text, alias=self.alias)
@@ -132,12 +132,10 @@ def partition_predicate(
     if text is None:
         return ReadPredicate()
     parts = partition_only_conjuncts(text, snapshot.schema, snapshot.metadata.partition_columns, alias=alias)
-    return ReadPredicate(
-        partition_condition=" AND ".join(f"({part})" for part in parts) or None,
-        alias=alias,
-        case_sensitive=border.is_case_sensitive(spark),
-        session_timezone=spark.conf.get("spark.sql.session.timeZone"),
-    )
+    if not parts:
+        return ReadPredicate()
+    settings = reading_settings(spark, snapshot.schema)
+    return ReadPredicate(" AND ".join(f"({part})" for part in parts), alias, settings)
 
 
 def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Matcher | None:
