@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ebbtide.arguments import checked, engine_config, integer, moment, optional, session, table_path, text_map
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.log.change_bounds import ChangeBounds
 from ebbtide.log.changes import read_change_feed
 from ebbtide.scan.changes import scan_changes
 from ebbtide.session_settings import changes_may_be_out_of_range
-from ebbtide.spark_border import spark_errors
+from ebbtide.spark_border import spark_errors, timestamp_ms
 from ebbtide.storage import open_store
-from ebbtide.table import timestamp_ms
 
 __all__ = ["read_changes"]
 
 
+@checked(
+    spark=session,
+    path=table_path,
+    start_version=optional(integer),
+    start_timestamp=optional(moment),
+    end_version=optional(integer),
+    end_timestamp=optional(moment),
+    storage_options=optional(text_map),
+    config=engine_config,
+)
 def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order one thinks in)
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     start_version: int | None = None,
     start_timestamp: str | dt.datetime | None = None,
     end_version: int | None = None,
@@ -38,12 +49,12 @@ def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order
     """
     bounds = ChangeBounds(
         start_version=start_version,
-        start_timestamp_ms=None if start_timestamp is None else timestamp_ms(start_timestamp, spark),
+        start_timestamp_ms=None if start_timestamp is None else timestamp_ms(spark, start_timestamp),
         end_version=end_version,
-        end_timestamp_ms=None if end_timestamp is None else timestamp_ms(end_timestamp, spark),
+        end_timestamp_ms=None if end_timestamp is None else timestamp_ms(spark, end_timestamp),
         allow_out_of_range=changes_may_be_out_of_range(spark),
     )
-    store = open_store(path, storage_options)
+    store = open_store(os.fspath(path), storage_options)
     feed = read_change_feed(store, bounds, config=config)
     with spark_errors(f"reading the changes of {store.url}"):
         frame = scan_changes(spark, feed, storage_options=storage_options)

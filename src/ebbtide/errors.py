@@ -3,13 +3,31 @@
 Every exception the package raises on purpose lives here. They are grouped by what the caller can do next, not by where
 they come from. Each carries `error_class`, the stable name Delta users already search for (empty where Delta has none),
 and a message that says what happened, to which value, and what to try.
+
+They are PySpark's exceptions too, where users of delta-spark catch those: `except AnalysisException` catches a
+condition that names no column, and every error answers `getCondition()` and its sisters. PySpark's exception classes
+are all that this module, or anything below `spark_border`, knows of Spark.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    PySparkTypeError,
+    PySparkValueError,
+    QueryContext,
+    UnsupportedOperationException,
+)
+
+from ebbtide.sql_states import sql_state
 
 __all__ = [
+    "ArgumentTypeError",
     "CommitOutcomeUnknownError",
     "ConcurrentAppendException",
     "ConcurrentDeleteDeleteException",
@@ -23,6 +41,7 @@ __all__ = [
     "DeltaError",
     "InternalError",
     "InvalidPredicateError",
+    "InvalidSyntaxError",
     "MetadataChangedException",
     "MissingDataFileError",
     "ObjectExistsError",
@@ -30,6 +49,7 @@ __all__ = [
     "PermissionDeniedError",
     "ProtocolChangedException",
     "RequestError",
+    "SchemaMismatchError",
     "StorageError",
     "TableAlreadyExistsError",
     "TableNotFoundError",
@@ -51,35 +71,79 @@ def _displayable(text: str) -> str:
     )
 
 
-class DeltaError(Exception):
-    """Root of everything raised on purpose: `except ebbtide.DeltaError` catches all of it."""
+class DeltaError(PySparkException):
+    """Root of everything raised on purpose: `except ebbtide.DeltaError` catches all of it.
+
+    `str(error)` begins with the error class, where there is one. The class and the message are kept apart, so that an
+    error that was pickled or copied is the same error.
+    """
 
     default_error_class: ClassVar[str] = ""
 
     def __init__(self, message: str, *, error_class: str | None = None) -> None:
-        message = _displayable(message)
+        # PySpark's own initialiser looks the message up among PySpark's. What it sets, only the methods below read.
+        Exception.__init__(self, _displayable(message))
         self.error_class = self.default_error_class if error_class is None else error_class
-        super().__init__(f"[{self.error_class}] {message}" if self.error_class else message)
+        self.message_parameters: Mapping[str, str] = {}
+
+    def __str__(self) -> str:
+        message = str(self.args[0]) if self.args else ""
+        return f"[{self.error_class}] {message}" if self.error_class else message
+
+    def getCondition(self) -> str | None:
+        """The stable name of the error, as `error_class`; None where it has none."""
+        return self.error_class or None
+
+    def getErrorClass(self) -> str | None:
+        return self.getCondition()
+
+    def getMessage(self) -> str:
+        return str(self)
+
+    def getMessageParameters(self) -> dict[str, str]:
+        """What Spark says the words of its message stand for, where the error began as one of Spark's."""
+        return dict(self.message_parameters)
+
+    def getSqlState(self) -> str | None:
+        return sql_state(self.error_class)
+
+    def getQueryContext(self) -> list[QueryContext]:
+        return []
+
+    def getBreakingChangeInfo(self) -> dict[str, Any] | None:
+        return None
 
 
 # --- fix the call -----------------------------------------------------------------------------------------------------
 
 
-class RequestError(DeltaError, ValueError):
-    """The call itself cannot be served: an argument, a path or a statement is wrong."""
+class RequestError(DeltaError, PySparkValueError):
+    """The call itself cannot be served: an argument, a path or a statement is wrong. Also a ValueError."""
 
 
-class InvalidPredicateError(RequestError):
+class ArgumentTypeError(RequestError, PySparkTypeError):
+    """An argument is of the wrong type. Also a TypeError."""
+
+
+class InvalidPredicateError(RequestError, AnalysisException):
     """The condition cannot be used: not boolean, not deterministic, an aggregate, or not SQL."""
 
 
-class UnknownColumnError(RequestError):
+class InvalidSyntaxError(InvalidPredicateError, ParseException):
+    """The text is not SQL that Spark can read."""
+
+
+class SchemaMismatchError(RequestError, AnalysisException):
+    """Columns or types do not fit the table's."""
+
+
+class UnknownColumnError(RequestError, AnalysisException):
     """The condition or assignment names a column that the table does not have."""
 
     default_error_class = "UNRESOLVED_COLUMN"
 
 
-class VersionNotFoundError(RequestError):
+class VersionNotFoundError(RequestError, AnalysisException):
     """The version or timestamp asked for does not exist, or its log was cleaned up."""
 
     default_error_class = "DELTA_VERSION_NOT_FOUND"
@@ -91,18 +155,18 @@ class ConstraintViolationError(RequestError):
     default_error_class = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 
 
-class TableNotFoundError(DeltaError):
+class TableNotFoundError(DeltaError, AnalysisException):
     default_error_class = "DELTA_MISSING_DELTA_TABLE"
 
 
-class TableAlreadyExistsError(DeltaError):
+class TableAlreadyExistsError(DeltaError, AnalysisException):
     default_error_class = "DELTA_TABLE_ALREADY_EXISTS"
 
 
 # --- this engine cannot serve this table ------------------------------------------------------------------------------
 
 
-class UnsupportedFeatureError(DeltaError):
+class UnsupportedFeatureError(DeltaError, UnsupportedOperationException):
     """The table needs a protocol feature that Ebbtide does not have. Raised at the gate, before any work."""
 
     default_error_class = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"

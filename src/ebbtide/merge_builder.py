@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from ebbtide.arguments import assignments, checked, condition, optional
 from ebbtide.commands.merge.command import MergeCommand
 from ebbtide.commands.merge.request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
 from ebbtide.commands.merge.results import MergeResult
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
+from ebbtide.session_settings import reset_txn_version
 from ebbtide.storage import ObjectStore
 from ebbtide.temp_views import refresh_changed
 
@@ -47,33 +49,42 @@ class DeltaMergeBuilder:
     _not_matched: tuple[InsertClause, ...] = ()
     _by_source: tuple[UpdateClause | DeleteClause, ...] = ()
     _evolves: bool = False
+    # The options of the call, as they were given.
+    _given: Mapping[str, object] | None = None
 
+    @checked(condition=optional(condition), set=optional(assignments))
     def whenMatchedUpdate(self, condition: Expression | None = None, set: Values | None = None) -> DeltaMergeBuilder:
         """Give columns of a matched row new values; they may speak of both rows."""
-        return replace(self, _matched=(*self._matched, UpdateClause(_given(set, "set"), condition)))
+        return replace(self, _matched=(*self._matched, UpdateClause(_required(set, "set"), condition)))
 
+    @checked(condition=optional(condition))
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Give every column of a matched row the value of the source's column of its name."""
         return replace(self, _matched=(*self._matched, UpdateClause(None, condition)))
 
+    @checked(condition=optional(condition))
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         return replace(self, _matched=(*self._matched, DeleteClause(condition)))
 
+    @checked(condition=optional(condition), values=optional(assignments))
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Values | None = None
     ) -> DeltaMergeBuilder:
         """Insert a row for a row of the source that matches none; columns not named get their default, or null."""
-        return replace(self, _not_matched=(*self._not_matched, InsertClause(_given(values, "values"), condition)))
+        return replace(self, _not_matched=(*self._not_matched, InsertClause(_required(values, "values"), condition)))
 
+    @checked(condition=optional(condition))
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         return replace(self, _not_matched=(*self._not_matched, InsertClause(None, condition)))
 
+    @checked(condition=optional(condition), set=optional(assignments))
     def whenNotMatchedBySourceUpdate(
         self, condition: Expression | None = None, set: Values | None = None
     ) -> DeltaMergeBuilder:
         """Give columns of a row that no row of the source matches new values; they speak of that row alone."""
-        return replace(self, _by_source=(*self._by_source, UpdateClause(_given(set, "set"), condition)))
+        return replace(self, _by_source=(*self._by_source, UpdateClause(_required(set, "set"), condition)))
 
+    @checked(condition=optional(condition))
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         return replace(self, _by_source=(*self._by_source, DeleteClause(condition)))
 
@@ -83,7 +94,8 @@ class DeltaMergeBuilder:
 
     def execute(self) -> MergeResult:
         """Merge, in one commit."""
-        merged = MergeCommand(self._spark, self.to_request()).run()
+        with reset_txn_version(self._spark, self._given):
+            merged = MergeCommand(self._spark, self.to_request()).run()
         refresh_changed(self._spark, self._store.url)
         return merged
 
@@ -107,8 +119,8 @@ class DeltaMergeBuilder:
         return f"<DeltaMergeBuilder of {self._store.url}: {clauses} clauses, not executed>"
 
 
-def _given(values: Values | None, name: str) -> ValuesOf:
-    if not isinstance(values, Mapping) or not values:
+def _required(values: Values | None, name: str) -> ValuesOf:
+    if not values:
         raise RequestError(
             f"{name} is missing: say which columns get which values, as in {name}={{'price': 's.price'}}."
         )

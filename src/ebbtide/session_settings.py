@@ -6,27 +6,35 @@ are delta-spark's, so that existing jobs keep their settings. An argument of the
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypedDict
 
 from pyspark.sql import SparkSession
 
 from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.delta_spark_settings import PREFIX, not_followed
 from ebbtide.errors import RequestError
+from ebbtide.spark_border import settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
 __all__ = [
     "ALLOWED_FUNCTIONS",
     "CHANGES_OUT_OF_RANGE",
+    "COMMIT_ATTEMPTS",
+    "CommitOptions",
     "DELETE_WITH_VECTORS",
+    "DYNAMIC_OVERWRITE",
     "TABLE_DEFAULTS",
     "MERGE_WITH_VECTORS",
     "PARTITION_OVERWRITE_MODE",
     "SCHEMA_AUTO_MERGE",
     "TXN_APP_ID",
+    "TXN_AUTO_RESET",
     "TXN_VERSION",
     "UPDATE_WITH_VECTORS",
     "USER_METADATA",
@@ -35,21 +43,24 @@ __all__ = [
     "merges_schema",
     "overwrites_dynamically",
     "parse_bytes",
+    "reset_txn_version",
     "table_defaults",
     "write_options",
 ]
 
-_PREFIX: Final = "spark.databricks.delta."
-DELETE_WITH_VECTORS: Final = f"{_PREFIX}delete.deletionVectors.persistent"
-UPDATE_WITH_VECTORS: Final = f"{_PREFIX}update.deletionVectors.persistent"
-MERGE_WITH_VECTORS: Final = f"{_PREFIX}merge.deletionVectors.persistent"
-VECTOR_FILE_SIZE: Final = f"{_PREFIX}deletionVectors.packing.targetSize"
-TXN_APP_ID: Final = f"{_PREFIX}write.txnAppId"
-TXN_VERSION: Final = f"{_PREFIX}write.txnVersion"
-CHANGES_OUT_OF_RANGE: Final = f"{_PREFIX}changeDataFeed.timestampOutOfRange.enabled"
-SCHEMA_AUTO_MERGE: Final = f"{_PREFIX}schema.autoMerge.enabled"
-USER_METADATA: Final = f"{_PREFIX}commitInfo.userMetadata"
-TABLE_DEFAULTS: Final = f"{_PREFIX}properties.defaults."
+DELETE_WITH_VECTORS: Final = f"{PREFIX}delete.deletionVectors.persistent"
+UPDATE_WITH_VECTORS: Final = f"{PREFIX}update.deletionVectors.persistent"
+MERGE_WITH_VECTORS: Final = f"{PREFIX}merge.deletionVectors.persistent"
+VECTOR_FILE_SIZE: Final = f"{PREFIX}deletionVectors.packing.targetSize"
+TXN_APP_ID: Final = f"{PREFIX}write.txnAppId"
+TXN_VERSION: Final = f"{PREFIX}write.txnVersion"
+TXN_AUTO_RESET: Final = f"{PREFIX}write.txnVersion.autoReset.enabled"
+CHANGES_OUT_OF_RANGE: Final = f"{PREFIX}changeDataFeed.timestampOutOfRange.enabled"
+SCHEMA_AUTO_MERGE: Final = f"{PREFIX}schema.autoMerge.enabled"
+USER_METADATA: Final = f"{PREFIX}commitInfo.userMetadata"
+TABLE_DEFAULTS: Final = f"{PREFIX}properties.defaults."
+COMMIT_ATTEMPTS: Final = f"{PREFIX}maxCommitAttempts"
+DYNAMIC_OVERWRITE: Final = f"{PREFIX}dynamicPartitionOverwrite.enabled"
 ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
 PARTITION_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
@@ -59,6 +70,26 @@ _UNITS: Final = "bkmgtp"
 _MAX_LONG: Final = (1 << 63) - 1
 # Offsets into a file of deletion vectors have 32 bits.
 _MAX_VECTOR_FILE: Final = (1 << 31) - 1
+
+_LOGGER = logging.getLogger(__name__)
+# Which settings the users of this process were told about: (session, name).
+_told: set[tuple[int, str]] = set()
+
+
+class CommitOptions(TypedDict, total=False):
+    """What every changing call may be asked for beside its rows.
+
+    `deletion_vectors`: "on" marks rows where the table allows it, "off" rewrites their files, "auto" marks unless most
+    of a file would be gone; None takes the session's setting. `conflicts`: "rebase" follows a concurrent writer,
+    "abort" raises as delta-spark does. A command with `txn_app_id` and `txn_version` lands once, however often it is
+    sent. `user_metadata` is text that the commit records.
+    """
+
+    deletion_vectors: VectorMode | None
+    conflicts: Conflicts
+    txn_app_id: str | None
+    txn_version: int | None
+    user_metadata: str | None
 
 
 def write_options(
@@ -78,17 +109,39 @@ def write_options(
     An application transaction is one thing: given as an argument, nothing of it is taken from the session.
     `vectors_setting` names the setting that says whether this command marks rows; each verb has one of its own.
     """
+    settings = settings_below(spark, PREFIX)
+    _tell_once(spark, settings)
     if txn_app_id is None and txn_version is None:
-        txn_app_id, txn_version = _setting(spark, TXN_APP_ID), _txn_version(spark)
+        txn_app_id, txn_version = settings.get(TXN_APP_ID), _whole_number(settings, TXN_VERSION, least=0)
     return WriteOptions(
-        deletion_vectors=_vector_mode(spark, vectors_setting) if deletion_vectors is None else deletion_vectors,
+        deletion_vectors=_vector_mode(settings, vectors_setting) if deletion_vectors is None else deletion_vectors,
         conflicts=conflicts,
         txn_app_id=txn_app_id,
         txn_version=txn_version,
-        user_metadata=_setting(spark, USER_METADATA) if user_metadata is None else user_metadata,
+        user_metadata=settings.get(USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
-        config=_with_allowed_functions(spark, _with_vector_file_size(spark, config)),
+        config=_with_allowed_functions(spark, _with_settings(settings, config)),
     )
+
+
+@contextmanager
+def reset_txn_version(spark: SparkSession, given: Mapping[str, object] | None = None) -> Iterator[None]:
+    """For a changing command: when it has ended well, forget the session's number of the application transaction.
+
+    Only where the session asks for it, and the transaction was not among the arguments (`given`). Otherwise the next
+    command would be taken for this one, and dropped.
+    """
+    yield
+    is_given = given is not None and (given.get("txn_app_id") is not None or given.get("txn_version") is not None)
+    if not is_given and _flag(spark, TXN_AUTO_RESET):
+        spark.conf.unset(TXN_VERSION)
+
+
+def _tell_once(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, sentence in not_followed(settings):
+        if (id(spark), name) not in _told:
+            _told.add((id(spark), name))
+            _LOGGER.warning("%s", sentence)
 
 
 def changes_may_be_out_of_range(spark: SparkSession) -> bool:
@@ -103,17 +156,14 @@ def merges_schema(spark: SparkSession) -> bool:
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
     """Whether an overwrite is meant to replace only the partitions that its rows fall into."""
-    return (_setting(spark, PARTITION_OVERWRITE_MODE) or "static").strip().lower() == "dynamic"
+    is_dynamic = (_setting(spark, PARTITION_OVERWRITE_MODE) or "static").strip().lower() == "dynamic"
+    return is_dynamic and _flag(spark, DYNAMIC_OVERWRITE, unset=True)
 
 
 def table_defaults(spark: SparkSession) -> dict[str, str]:
     """The properties that the session wants every new table to have."""
-    settings = spark.conf.getAll
-    return {
-        f"delta.{key[len(TABLE_DEFAULTS) :]}": value
-        for key, value in settings.items()
-        if key.startswith(TABLE_DEFAULTS)
-    }
+    settings = settings_below(spark, TABLE_DEFAULTS)
+    return {f"delta.{key[len(TABLE_DEFAULTS) :]}": value for key, value in settings.items()}
 
 
 def parse_bytes(text: str) -> int | None:
@@ -125,27 +175,31 @@ def parse_bytes(text: str) -> int | None:
     return int(found[1]) << (10 * _UNITS.index(unit))
 
 
-def _vector_mode(spark: SparkSession, setting: str) -> VectorMode:
-    text = _setting(spark, setting)
+def _vector_mode(settings: Mapping[str, str], name: str) -> VectorMode:
+    text = settings.get(name)
     if text is None:
         return "on"
     mode = _VECTOR_MODES.get(text.strip().lower())
     if mode is None:
-        _refuse(setting, text, "must be true, false or auto")
+        _refuse(name, text, "must be true, false or auto")
     return mode
 
 
-def _txn_version(spark: SparkSession) -> int | None:
-    text = _setting(spark, TXN_VERSION)
+def _whole_number(settings: Mapping[str, str], name: str, *, least: int) -> int | None:
+    text = settings.get(name)
     if text is None:
         return None
-    if re.fullmatch(r"\s*[0-9]{1,19}\s*", text, re.ASCII) is None or int(text) > _MAX_LONG:
-        _refuse(TXN_VERSION, text, "must be an integer of at least 0 that fits 64 bits")
+    is_number = re.fullmatch(r"\s*[0-9]{1,19}\s*", text, re.ASCII) is not None
+    if not is_number or not least <= int(text) <= _MAX_LONG:
+        _refuse(name, text, f"must be an integer of at least {least} that fits 64 bits")
     return int(text)
 
 
-def _with_vector_file_size(spark: SparkSession, config: EngineConfig) -> EngineConfig:
-    text = _setting(spark, VECTOR_FILE_SIZE)
+def _with_settings(settings: Mapping[str, str], config: EngineConfig) -> EngineConfig:
+    attempts = _whole_number(settings, COMMIT_ATTEMPTS, least=1)
+    if attempts is not None:
+        config = replace(config, max_commit_attempts=attempts)
+    text = settings.get(VECTOR_FILE_SIZE)
     if text is None:
         return config
     size = parse_bytes(text)
@@ -160,8 +214,10 @@ def _with_allowed_functions(spark: SparkSession, config: EngineConfig) -> Engine
     return replace(config, allowed_functions=config.allowed_functions | allowed) if allowed else config
 
 
-def _flag(spark: SparkSession, key: str) -> bool:
-    text = _setting(spark, key) or "false"
+def _flag(spark: SparkSession, key: str, *, unset: bool = False) -> bool:
+    text = _setting(spark, key)
+    if text is None:
+        return unset
     if text.strip().lower() not in {"true", "false"}:
         _refuse(key, text, "must be true or false")
     return text.strip().lower() == "true"

@@ -7,18 +7,35 @@ The names delta-spark users know, on plain PySpark: `DeltaTable.forPath(spark, p
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from ebbtide.arguments import (
+    assignments,
+    checked,
+    condition,
+    engine_config,
+    frame,
+    integer,
+    moment,
+    names,
+    optional,
+    session,
+    table_path,
+    text,
+    text_map,
+)
 from ebbtide.commands.define.alter import add_feature_support
 from ebbtide.commands.define.create import CreateHow
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.delete.results import DeleteResult
-from ebbtide.commands.requests import Conflicts, DeleteRequest, MatchingKeys, UpdateRequest, VectorMode, WriteOptions
+from ebbtide.commands.requests import DeleteRequest, MatchingKeys, UpdateRequest, WriteOptions
 from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.commands.update.results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
@@ -26,29 +43,52 @@ from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
 from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
 from ebbtide.log.listing import list_log
 from ebbtide.merge_builder import DeltaMergeBuilder
-from ebbtide.scan import scan_rows
-from ebbtide.scan.conditions import asked_of_any_row, prune_snapshot, said
 from ebbtide.scan.counting import exact_count
+from ebbtide.scan.reading import read_rows
 from ebbtide.session_settings import (
     MERGE_WITH_VECTORS,
     UPDATE_WITH_VECTORS,
+    CommitOptions,
     merges_schema,
+    reset_txn_version,
     write_options,
 )
-from ebbtide.spark_border import analyse, spark_errors
+from ebbtide.spark_border import timestamp_ms
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_views import detail_frame, history_frame
 from ebbtide.temp_views import refresh_changed
 
-__all__ = ["DeltaTable", "looking_above", "read", "timestamp_ms"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["COMMIT_OPTIONS", "DeltaTable", "looking_above", "read"]
 
 StorageOptions = Mapping[str, str]
+TablePath = str | os.PathLike[str]
+
+# The checks of `CommitOptions`.
+COMMIT_OPTIONS: Final = {
+    "deletion_vectors": optional(text),
+    "conflicts": text,
+    "txn_app_id": optional(text),
+    "txn_version": optional(integer),
+    "user_metadata": optional(text),
+}
 
 
+@checked(
+    spark=session,
+    path=table_path,
+    version=optional(integer),
+    timestamp=optional(moment),
+    storage_options=optional(text_map),
+    where=optional(condition),
+    config=engine_config,
+)
 def read(
     spark: SparkSession,
-    path: str,
+    path: TablePath,
     version: int | None = None,
     timestamp: str | dt.datetime | None = None,
     storage_options: StorageOptions | None = None,
@@ -63,17 +103,11 @@ def read(
     pushed into Parquet by Spark as usual, but by then all files of the table are part of the plan.) A timestamp is an
     ISO string or a datetime; without a zone it is in the session's time zone.
     """
+    path = os.fspath(path)
+    at_ms = None if timestamp is None else timestamp_ms(spark, timestamp)
     with looking_above(path, storage_options):
-        snapshot = _load(open_store(path, storage_options), spark, version, timestamp, config)
-    if where is None:
-        return scan_rows(spark, snapshot, storage_options=storage_options)
-    text = said(spark, snapshot, where)
-    files = prune_snapshot(spark, snapshot, text)
-    first = asked_of_any_row(spark, snapshot, text)
-    with spark_errors(f"filtering the rows of {snapshot.store.url}"):
-        frame = scan_rows(spark, snapshot, files, storage_options=storage_options, first=first).where(where)
-        analyse(frame)
-        return frame
+        snapshot = load_snapshot(open_store(path, storage_options), version=version, timestamp_ms=at_ms, config=config)
+    return read_rows(spark, snapshot, where, storage_options=storage_options)
 
 
 class DeltaTable:
@@ -98,26 +132,39 @@ class DeltaTable:
         self._options = partial(write_options, spark, storage_options=storage_options, config=config)
 
     @classmethod
+    @checked(
+        sparkSession=session,
+        path=table_path,
+        hadoopConf=optional(text_map),
+        storage_options=optional(text_map),
+        config=engine_config,
+    )
     def forPath(
         cls,
-        spark: SparkSession,
-        path: str,
-        storage_options: StorageOptions | None = None,
+        sparkSession: SparkSession,
+        path: TablePath,
+        hadoopConf: Mapping[str, str] | None = None,
         *,
+        storage_options: StorageOptions | None = None,
         config: EngineConfig = DEFAULT_CONFIG,
     ) -> DeltaTable:
         """The table at `path`; TableNotFoundError when there is none."""
-        table = cls(spark, open_store(path, storage_options), storage_options=storage_options, config=config)
+        _refuse_hadoop_settings(hadoopConf)
+        path = os.fspath(path)
+        table = cls(sparkSession, open_store(path, storage_options), storage_options=storage_options, config=config)
         with looking_above(path, storage_options):
             table._snapshot()
         return table
 
     @classmethod
-    def isDeltaTable(cls, spark: SparkSession, path: str, storage_options: StorageOptions | None = None) -> bool:
-        """Whether a Delta table is at `path`. A table that cannot be read (a broken log) still is one."""
-        del spark  # part of the signature that delta-spark users know
+    @checked(sparkSession=session, identifier=table_path, storage_options=optional(text_map))
+    def isDeltaTable(
+        cls, sparkSession: SparkSession, identifier: TablePath, *, storage_options: StorageOptions | None = None
+    ) -> bool:
+        """Whether a Delta table is at this path. A table that cannot be read (a broken log) still is one."""
+        del sparkSession  # part of the signature that delta-spark users know
         try:
-            load_snapshot(open_store(path, storage_options))
+            load_snapshot(open_store(os.fspath(identifier), storage_options))
         except TableNotFoundError:
             return False
         except DeltaError as error:
@@ -125,32 +172,41 @@ class DeltaTable:
         return True
 
     @classmethod
-    def create(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+    @checked(sparkSession=optional(session))
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder for a new table; TableAlreadyExistsError when there is one."""
-        return cls._builder(spark, "create")
+        return cls._builder(sparkSession, "create")
 
     @classmethod
-    def createIfNotExists(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+    @checked(sparkSession=optional(session))
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder for a new table; one that is there is left as it is."""
-        return cls._builder(spark, "create_if_not_exists")
+        return cls._builder(sparkSession, "create_if_not_exists")
 
     @classmethod
-    def replace(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+    @checked(sparkSession=optional(session))
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder for a table in the place of another, whose rows go; TableNotFoundError when there is none."""
-        return cls._builder(spark, "replace")
+        return cls._builder(sparkSession, "replace")
 
     @classmethod
-    def createOrReplace(cls, spark: SparkSession) -> DeltaTableBuilder[DeltaTable]:
+    @checked(sparkSession=optional(session))
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder for a table, in the place of another if there is one."""
-        return cls._builder(spark, "create_or_replace")
+        return cls._builder(sparkSession, "create_or_replace")
 
     @classmethod
-    def _builder(cls, spark: SparkSession, how: CreateHow) -> DeltaTableBuilder[DeltaTable]:
+    def _builder(cls, session: SparkSession | None, how: CreateHow) -> DeltaTableBuilder[DeltaTable]:
+        spark = session or SparkSession.getActiveSession()
+        if spark is None:
+            raise RequestError("There is no active Spark session. Give one to the call, or start one first.")
+
         def opened(store: ObjectStore, storage_options: StorageOptions | None) -> DeltaTable:
             return cls(spark, store, storage_options=storage_options)
 
         return DeltaTableBuilder(spark, how, opened)
 
+    @checked(aliasName=text)
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name that conditions may use: `table.alias("t").delete("t.id = 5")`."""
         options, config = self._storage_options, self._config
@@ -160,130 +216,75 @@ class DeltaTable:
 
     def toDF(self) -> DataFrame:
         """The rows of the newest version."""
-        frame = scan_rows(self._spark, self._snapshot(), storage_options=self._storage_options)
-        return frame if self._alias is None else frame.alias(self._alias)
+        rows = read_rows(self._spark, self._snapshot(), storage_options=self._storage_options)
+        return rows if self._alias is None else rows.alias(self._alias)
 
     # --- changing the table -------------------------------------------------------------------------------------------
 
-    def delete(
-        self,
-        condition: str | Column | None = None,
-        *,
-        deletion_vectors: VectorMode | None = None,
-        conflicts: Conflicts = "rebase",
-        txn_app_id: str | None = None,
-        txn_version: int | None = None,
-        user_metadata: str | None = None,
-    ) -> DeleteResult:
+    @checked(condition=optional(condition), **COMMIT_OPTIONS)
+    def delete(self, condition: str | Column | None = None, **options: Unpack[CommitOptions]) -> DeleteResult:
         """Delete the rows for which the condition is true; all rows without one. A row where it is null stays.
 
-        A condition may read other tables in subqueries: temporary views, and Delta tables as delta.`path`.
-
-        `deletion_vectors`: "on" marks the rows where the table allows it, "off" rewrites their files, "auto" marks
-        unless most of a file would be gone; None takes the session's setting. `conflicts`: "rebase" follows a
-        concurrent writer, "abort" raises as delta-spark does. A delete with `txn_app_id` and `txn_version` lands once,
-        however often it is sent.
+        A condition may read other tables in subqueries: temporary views, and Delta tables as delta.`path`. The options
+        are those of every changing call: `deletion_vectors`, `conflicts`, `txn_app_id` and `txn_version`,
+        `user_metadata` (see `ebbtide.session_settings.CommitOptions`).
         """
-        return self._delete(
-            condition,
-            self._options(
-                deletion_vectors=deletion_vectors,
-                conflicts=conflicts,
-                txn_app_id=txn_app_id,
-                txn_version=txn_version,
-                user_metadata=user_metadata,
-            ),
-        )
+        with reset_txn_version(self._spark, options):
+            return self._delete(condition, self._options(**options))
 
+    @checked(source=frame, on=names, **COMMIT_OPTIONS)
     def delete_matching(
-        self,
-        source: DataFrame,
-        on: str | Sequence[str],
-        *,
-        deletion_vectors: VectorMode | None = None,
-        conflicts: Conflicts = "rebase",
-        txn_app_id: str | None = None,
-        txn_version: int | None = None,
-        user_metadata: str | None = None,
+        self, source: DataFrame, on: str | Sequence[str], **options: Unpack[CommitOptions]
     ) -> DeleteResult:
-        """Delete the rows whose `on` columns equal those of some row of `source`; nulls equal nothing."""
-        return self._delete(
-            MatchingKeys(source, (on,) if isinstance(on, str) else tuple(on)),
-            self._options(
-                deletion_vectors=deletion_vectors,
-                conflicts=conflicts,
-                txn_app_id=txn_app_id,
-                txn_version=txn_version,
-                user_metadata=user_metadata,
-            ),
-        )
+        """Delete the rows whose `on` columns equal those of some row of `source`; nulls equal nothing.
 
+        The options are those of `delete`.
+        """
+        keys = MatchingKeys(source, (on,) if isinstance(on, str) else tuple(on))
+        with reset_txn_version(self._spark, options):
+            return self._delete(keys, self._options(**options))
+
+    @checked(condition=optional(condition), set=optional(assignments), **COMMIT_OPTIONS)
     def update(
         self,
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,
-        *,
-        deletion_vectors: VectorMode | None = None,
-        conflicts: Conflicts = "rebase",
-        txn_app_id: str | None = None,
-        txn_version: int | None = None,
-        user_metadata: str | None = None,
+        **options: Unpack[CommitOptions],
     ) -> UpdateResult:
         """Give columns new values in the rows for which the condition is true; in all rows without one.
 
         `set` maps a column, or a field of a struct (`"address.city"`), to its new value: SQL text or a Column over the
-        old row. Values are cast to the column's type, and one that does not fit raises. The other arguments are those
-        of `delete`; with deletion vectors only the new versions of the updated rows are written.
+        old row. Values are cast to the column's type, and one that does not fit raises. The options are those of
+        `delete`; with deletion vectors only the new versions of the updated rows are written.
         """
-        options = self._options(
-            vectors_setting=UPDATE_WITH_VECTORS,
-            deletion_vectors=deletion_vectors,
-            conflicts=conflicts,
-            txn_app_id=txn_app_id,
-            txn_version=txn_version,
-            user_metadata=user_metadata,
-        )
-        assignments = tuple((set or {}).items())
-        request = UpdateRequest(self._store, condition, assignments, self._alias, options, self._latest)
-        updated = UpdateCommand(self._spark, request).run()
+        chosen = self._options(vectors_setting=UPDATE_WITH_VECTORS, **options)
+        given = tuple((set or {}).items())
+        request = UpdateRequest(self._store, condition, given, self._alias, chosen, self._latest)
+        with reset_txn_version(self._spark, options):
+            updated = UpdateCommand(self._spark, request).run()
         refresh_changed(self._spark, self.url)
         return updated
 
-    def merge(
-        self,
-        source: DataFrame,
-        condition: str | Column,
-        *,
-        deletion_vectors: VectorMode | None = None,
-        conflicts: Conflicts = "rebase",
-        txn_app_id: str | None = None,
-        txn_version: int | None = None,
-        user_metadata: str | None = None,
-    ) -> DeltaMergeBuilder:
+    @checked(source=frame, condition=condition, **COMMIT_OPTIONS)
+    def merge(self, source: DataFrame, condition: str | Column, **options: Unpack[CommitOptions]) -> DeltaMergeBuilder:
         """Change rows by the rows of `source`: say what happens to which rows, then `.execute()`.
 
         `condition` pairs the rows: SQL text or a Column that names the two sides by their aliases, as in
-        `table.alias("t").merge(updates.alias("s"), "t.id = s.id")`. The other arguments are those of `delete`.
+        `table.alias("t").merge(updates.alias("s"), "t.id = s.id")`. The options are those of `delete`.
         """
-        options = self._options(
-            vectors_setting=MERGE_WITH_VECTORS,
-            deletion_vectors=deletion_vectors,
-            conflicts=conflicts,
-            txn_app_id=txn_app_id,
-            txn_version=txn_version,
-            user_metadata=user_metadata,
-        )
         return DeltaMergeBuilder(
             self._spark,
             self._store,
             source,
             condition,
-            options,
+            self._options(vectors_setting=MERGE_WITH_VECTORS, **options),
             self._alias,
             self._latest,
             _evolves=merges_schema(self._spark),
+            _given=options,
         )
 
+    @checked(featureName=text)
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
         add_feature_support(self._store, featureName, options=self._options(), hint=self._latest)
@@ -308,6 +309,7 @@ class DeltaTable:
         """The number of rows: from the log alone where that is exact, else by counting the rows of the other files."""
         return exact_count(self._spark, self._snapshot(), storage_options=self._storage_options)
 
+    @checked(limit=optional(integer))
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first, with the columns of DESCRIBE HISTORY."""
         if limit is not None and limit < 1:
@@ -349,24 +351,9 @@ def looking_above(path: str, storage_options: StorageOptions | None) -> Iterator
         raise
 
 
-def _load(
-    store: ObjectStore,
-    spark: SparkSession,
-    version: int | None,
-    timestamp: str | dt.datetime | None,
-    config: EngineConfig,
-) -> Snapshot:
-    at_ms = None if timestamp is None else timestamp_ms(timestamp, spark)
-    return load_snapshot(store, version=version, timestamp_ms=at_ms, config=config)
-
-
-def timestamp_ms(timestamp: str | dt.datetime, spark: SparkSession) -> int:
-    """Milliseconds since 1970 of a time that a user wrote; RequestError when it is none."""
-    if isinstance(timestamp, dt.datetime) and timestamp.tzinfo is not None:
-        return int(timestamp.timestamp() * 1000)
-    text = timestamp.isoformat(sep=" ") if isinstance(timestamp, dt.datetime) else timestamp
-    # Spark parses the text, so that every spelling that works in Spark SQL works here, in the session's time zone.
-    row = spark.sql("SELECT unix_millis(try_cast(:text AS TIMESTAMP_LTZ)) AS ms", args={"text": text}).first()
-    if row is None or row["ms"] is None:
-        raise RequestError(f"'{text}' is not a timestamp. Write it like '2026-01-31 12:00:00' or pass a datetime.")
-    return int(row["ms"])
+def _refuse_hadoop_settings(settings: Mapping[str, str] | None) -> None:
+    if settings:
+        raise RequestError(
+            f"hadoopConf={{{', '.join(map(repr, settings))}}} cannot be used: the log is read without Hadoop. Give the "
+            "credentials as storage_options={...}, and set the fs.* keys in the Spark session, which reads the rows."
+        )

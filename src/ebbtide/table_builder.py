@@ -9,6 +9,7 @@ It collects words, and `commands.define.create` serves them. What `execute` answ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
+from ebbtide.arguments import Check, checked, column_type, fields, flag, names, optional, table_path, text, text_map
 from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
 from ebbtide.commands.define.definition import TableDefinition, schema_of
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
@@ -27,6 +29,10 @@ from ebbtide.temp_views import refresh_changed
 __all__ = ["DeltaTableBuilder"]
 
 Table = TypeVar("Table")
+
+_IDENTITY = "Identity columns are not supported; give the column values of your own."
+_GENERATION = Check("SQL text", lambda value: isinstance(value, str), _IDENTITY)
+_NO_GENERATION = Check("None", lambda value: value is None, _IDENTITY)
 
 
 class DeltaTableBuilder(Generic[Table]):
@@ -52,50 +58,63 @@ class DeltaTableBuilder(Generic[Table]):
         self._properties: dict[str, str] = {}
         self._comment: str | None = None
 
-    def location(self, path: str, storage_options: Mapping[str, str] | None = None) -> DeltaTableBuilder[Table]:
+    @checked(location=table_path, storage_options=optional(text_map))
+    def location(
+        self, location: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+    ) -> DeltaTableBuilder[Table]:
         """Where the table lies. A relative path means the working directory of this moment."""
         self._storage_options = storage_options or self._storage_options
-        self._store = open_store(path, self._storage_options)
+        self._store = open_store(os.fspath(location), self._storage_options)
         return self
 
-    def addColumn(
+    @checked(
+        colName=text,
+        dataType=column_type,
+        nullable=flag,
+        generatedAlwaysAs=optional(_GENERATION),
+        generatedByDefaultAs=_NO_GENERATION,
+        comment=optional(text),
+    )
+    def addColumn(  # noqa: PLR0917 (the order is delta-spark's)
         self,
         colName: str,
         dataType: str | T.DataType,
         nullable: bool = True,
-        comment: str | None = None,
         generatedAlwaysAs: str | None = None,
+        generatedByDefaultAs: None = None,
+        comment: str | None = None,
     ) -> DeltaTableBuilder[Table]:
-        """One column; the type as SQL writes it, or Spark's own. `generatedAlwaysAs` is SQL over other columns."""
+        """One column; the type as SQL writes it, or Spark's own. `generatedAlwaysAs` is SQL over other columns.
+
+        `generatedByDefaultAs` is for identity columns, which are not supported.
+        """
+        del generatedByDefaultAs  # part of the signature that delta-spark users know
         metadata = {"comment": comment} if comment is not None else {}
-        if not isinstance(generatedAlwaysAs, str | None):
-            # What delta-spark calls an IdentityGenerator.
-            raise RequestError(
-                f"The column '{colName}': generatedAlwaysAs is SQL text, not {type(generatedAlwaysAs).__name__}. "
-                "Identity columns are not supported; give the column values of your own.",
-                error_class="UNSUPPORTED_FEATURE",
-            )
         if generatedAlwaysAs is not None:
             metadata["delta.generationExpression"] = generatedAlwaysAs
         self._fields.append(T.StructField(colName, self._type(colName, dataType), nullable, metadata))
         return self
 
+    @checked(cols=fields)
     def addColumns(self, cols: T.StructType | Sequence[T.StructField]) -> DeltaTableBuilder[Table]:
         """The columns of a schema, with their comments and NOT NULLs."""
         self._fields += cols.fields if isinstance(cols, T.StructType) else list(cols)
         return self
 
+    @checked(cols=names)
     def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder[Table]:
         self._partition_columns = tuple(
             name for item in cols for name in ((item,) if isinstance(item, str) else tuple(item))
         )
         return self
 
+    @checked(key=text, value=text)
     def property(self, key: str, value: str) -> DeltaTableBuilder[Table]:
         """A table property, such as delta.enableDeletionVectors; the protocol follows from them."""
         self._properties[key] = value
         return self
 
+    @checked(comment=text)
     def comment(self, comment: str) -> DeltaTableBuilder[Table]:
         self._comment = comment
         return self

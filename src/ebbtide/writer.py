@@ -6,24 +6,50 @@ the call becomes a request, and `commands.write.command` serves it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame
 
+from ebbtide.arguments import checked, flag, frame, names, optional, table_path, text, text_map, transaction_id
 from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteMode, WriteRequest, WriteResult
 from ebbtide.errors import RequestError
-from ebbtide.session_settings import overwrites_dynamically, table_defaults, write_options
+from ebbtide.session_settings import overwrites_dynamically, reset_txn_version, table_defaults, write_options
 from ebbtide.storage import open_store
 from ebbtide.temp_views import refresh_changed
 
 __all__ = ["write"]
 
+# Spark's names of what to do where there is a table already.
+_MODES: Final[Mapping[str, WriteMode]] = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "ignore",
+    "error": "error",
+    "errorifexists": "error",
+    "default": "error",
+}
 
+
+@checked(
+    df=frame,
+    path=table_path,
+    mode=text,
+    partition_by=names,
+    properties=optional(text_map),
+    replace_where=optional(text),
+    merge_schema=flag,
+    overwrite_schema=flag,
+    storage_options=optional(text_map),
+    user_metadata=optional(text),
+    txn=optional(transaction_id),
+)
 def write(
     df: DataFrame,
-    path: str,
-    mode: WriteMode = "error",
+    path: str | os.PathLike[str],
+    mode: str = "error",
     partition_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     *,
@@ -36,7 +62,8 @@ def write(
 ) -> WriteResult:
     """Write the rows of `df` to the Delta table at `path`, which is made where there is none.
 
-    `mode` says what to do with a table that is there: "error", "append", "overwrite" or "ignore". Columns are matched
+    `mode` says what to do with a table that is there: "error", "append", "overwrite" or "ignore", in any case; Spark's
+    "errorifexists" and "default" mean "error". Columns are matched
     by name, whatever their case, and cast to the table's types; a value that does not fit fails the write. Columns that
     `df` lacks are generated, or get their default, or null. `merge_schema` adds columns that the table lacks;
     `overwrite_schema` puts the columns and `partition_by` of this write in the place of the table's. `replace_where`
@@ -45,9 +72,8 @@ def write(
     `partition_by` and `properties` are for a new table. `txn=(application, number)` makes the write land once, however
     often it is sent. On any error the table is as it was.
     """
-    if not isinstance(replace_where, str | None):
-        raise RequestError(f"replace_where is SQL text, not {type(replace_where).__name__}.")
     spark = df.sparkSession
+    chosen = _write_mode(mode)
     app_id, number = _checked_txn(txn)
     options = write_options(
         spark,
@@ -57,9 +83,9 @@ def write(
         storage_options=storage_options,
     )
     request = WriteRequest(
-        store=open_store(path, storage_options),
+        store=open_store(os.fspath(path), storage_options),
         frame=df,
-        mode=mode,
+        mode=chosen,
         partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
         properties=dict(properties or {}),
         replace_where=replace_where,
@@ -67,24 +93,28 @@ def write(
         overwrite_schema=overwrite_schema,
         policy=spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI",
         options=options,
-        means_partitions=mode == "overwrite" and overwrites_dynamically(spark),
+        means_partitions=chosen == "overwrite" and overwrites_dynamically(spark),
         default_properties=lambda: table_defaults(spark),
     )
-    written = WriteCommand(spark, request).run()
+    with reset_txn_version(spark, {"txn_app_id": app_id}):
+        written = WriteCommand(spark, request).run()
     refresh_changed(spark, request.store.url)
     return written
+
+
+def _write_mode(mode: str) -> WriteMode:
+    found = _MODES.get(mode.lower())
+    if found is None:
+        raise RequestError(f"mode={mode!r} is not known; expected one of {', '.join(_MODES)}.")
+    return found
 
 
 def _checked_txn(txn: tuple[str, int] | None) -> tuple[str | None, int | None]:
     if txn is None:
         return None, None
-    try:
-        app_id, version = txn
-    except (TypeError, ValueError):
-        app_id, version = None, None
-    if not isinstance(app_id, str) or not isinstance(version, int) or isinstance(version, bool) or version < 0:
+    app_id, version = txn
+    if version < 0:
         raise RequestError(
-            f"txn={txn!r} must be (application id, number), such as ('nightly', 7).",
-            error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+            f"txn={txn!r}: the number must be at least 0.", error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
         )
     return app_id, version

@@ -15,7 +15,7 @@ from tests.support.table_builder import COMMIT_INTERVAL_MS, FIRST_COMMIT_MS, Tab
 
 import ebbtide
 from ebbtide.errors import RequestError, TableNotFoundError
-from ebbtide.table import timestamp_ms
+from ebbtide.spark_border import timestamp_ms
 
 pytestmark = pytest.mark.spark
 
@@ -90,8 +90,8 @@ def test_time_of_a_user_means_the_same_instant_whatever_the_type_of_timestamps(s
         for text in ("2024-01-02 03:04:05.678", "2024-03-31 02:30:00", "2024-10-27 02:30:00", "2024-06-01"):
             local = dt.datetime.fromisoformat(text)
             expected = round(local.replace(tzinfo=zone_of_python).timestamp() * 1000)
-            assert timestamp_ms(text, spark) == timestamp_ms(local, spark) == expected
-        assert timestamp_ms("2024-01-02T03:04:05+02:00", spark) == 1704157445000
+            assert timestamp_ms(spark, text) == timestamp_ms(spark, local) == expected
+        assert timestamp_ms(spark, "2024-01-02T03:04:05+02:00") == 1704157445000
 
 
 @pytest.mark.parametrize("settings", ODD_SESSIONS[:2], ids=str)

@@ -7,20 +7,39 @@ from types import SimpleNamespace
 import pytest
 
 from ebbtide.config import EngineConfig
+from ebbtide.delta_spark_settings import PREFIX, not_followed
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import (
+    COMMIT_ATTEMPTS,
     DELETE_WITH_VECTORS,
+    DYNAMIC_OVERWRITE,
+    PARTITION_OVERWRITE_MODE,
     TXN_APP_ID,
+    TXN_AUTO_RESET,
     TXN_VERSION,
     USER_METADATA,
     VECTOR_FILE_SIZE,
+    overwrites_dynamically,
     parse_bytes,
+    reset_txn_version,
     write_options,
 )
 
 
-def session(**settings):
-    return SimpleNamespace(conf=SimpleNamespace(get=settings.get))
+class JavaMap(dict):
+    """What classic Spark gives for all settings: a map whose printed form takes one call, and each look at it another."""
+
+    def toString(self):
+        return "{" + ", ".join(f"{name}={value}" for name, value in dict.items(self)) + "}"
+
+    def items(self):
+        raise AssertionError("each item is a call into the JVM")
+
+
+def session(kind=dict, **settings):
+    conf = SimpleNamespace(get=lambda name, default=None: settings.get(name, default), getAll=kind(settings))
+    conf.unset = lambda name: settings.pop(name, None)
+    return SimpleNamespace(conf=conf)
 
 
 def options_of(settings, **arguments):
@@ -78,6 +97,7 @@ def test_text_that_is_no_size_is_none(text):
         (VECTOR_FILE_SIZE, "much"),
         (TXN_VERSION, str(1 << 63)),
         (TXN_VERSION, "1.0"),
+        (COMMIT_ATTEMPTS, "0"),
     ],
 )
 def test_unusable_setting_is_named_with_its_value(key, value):
@@ -85,3 +105,87 @@ def test_unusable_setting_is_named_with_its_value(key, value):
         options_of({TXN_APP_ID: "a", TXN_VERSION: "1", key: value})
     assert key in str(refused.value)
     assert value in str(refused.value)
+
+
+def test_settings_of_classic_spark_are_found_in_their_printed_form():
+    settings = {TXN_APP_ID: "a, b={c}", TXN_VERSION: "7", "spark.app.name": f"x, {USER_METADATA}=not a setting"}
+    options = write_options(session(JavaMap, **settings))
+    assert (options.txn_app_id, options.txn_version, options.user_metadata) == ("a, b={c}", 7, None)
+
+
+def test_number_of_commit_attempts_is_delta_sparks():
+    assert options_of({COMMIT_ATTEMPTS: "3"}).config.max_commit_attempts == 3
+
+
+@pytest.mark.parametrize(("switch", "expected"), [({}, True), ({DYNAMIC_OVERWRITE: "false"}, False)])
+def test_dynamic_overwrite_can_be_switched_off_for_delta_tables(switch, expected):
+    assert overwrites_dynamically(session(**{PARTITION_OVERWRITE_MODE: "DYNAMIC"} | switch)) is expected
+
+
+@pytest.mark.parametrize(
+    ("switch", "given", "is_reset"),
+    [
+        ({TXN_AUTO_RESET: "true"}, None, True),
+        ({TXN_AUTO_RESET: "true"}, {"txn_app_id": None}, True),
+        ({TXN_AUTO_RESET: "true"}, {"txn_app_id": "b", "txn_version": 1}, False),
+        ({TXN_AUTO_RESET: "false"}, None, False),
+        ({}, None, False),
+    ],
+)
+def test_number_of_the_application_transaction_is_forgotten_where_the_session_asks(switch, given, is_reset):
+    spark = session(**{TXN_APP_ID: "a", TXN_VERSION: "1"} | switch)
+    with reset_txn_version(spark, given):
+        pass
+    assert (spark.conf.get(TXN_VERSION) is None) is is_reset
+    assert spark.conf.get(TXN_APP_ID) == "a"
+
+
+def test_command_that_failed_keeps_its_number_for_the_next_attempt():
+    spark = session(**{TXN_APP_ID: "a", TXN_VERSION: "1", TXN_AUTO_RESET: "true"})
+    with pytest.raises(RequestError), reset_txn_version(spark):
+        raise RequestError("x")
+    assert spark.conf.get(TXN_VERSION) == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("autoCompact.enabled", "true", "does not follow"),
+        ("optimizeWrite.enabled", "True", "does not follow"),
+        ("stats.collect", "false", "works as with 'true'"),
+        ("replaceWhere.constraintCheck.enabled", "false", "does not follow"),
+        ("delte.deletionVectors.persistent", "false", "does not know"),
+        ("properties.default.appendOnly", "true", "does not know"),
+    ],
+)
+def test_setting_that_is_not_followed_is_named(name, value, words):
+    [(found, sentence)] = not_followed({PREFIX + name: value})
+    assert found == PREFIX + name
+    assert words in sentence
+    assert PREFIX + name in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("autoCompact.enabled", "FALSE"),
+        ("stats.collect", "true"),
+        ("snapshotPartitions", "1"),
+        ("stalenessLimit", "0"),
+        ("properties.defaults.appendOnly", "true"),
+        ("write.txnVersion.autoReset.enabled", "true"),
+        ("merge.optimizeInsertOnlyMerge.enabled", "false"),
+        ("vacuum.parallelDelete.enabled", "true"),
+        ("retentionDurationCheck.enabled", "false"),
+    ],
+)
+def test_setting_that_is_followed_or_changes_nothing_is_not_mentioned(name, value):
+    assert list(not_followed({PREFIX + name: value})) == []
+
+
+def test_user_is_told_once_per_setting_and_session(caplog):
+    settings = {PREFIX + "autoCompact.enabled": "true", PREFIX + "nonsense": "1"}
+    one, other = session(**settings), session(**settings)
+    for spark in (one, one, other):
+        write_options(spark)
+    assert [PREFIX + "nonsense" in record.getMessage() for record in caplog.records] == [False, True] * 2

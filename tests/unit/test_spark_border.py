@@ -9,6 +9,7 @@ from ebbtide import spark_border as border
 from ebbtide.errors import (
     CorruptTableError,
     InvalidPredicateError,
+    InvalidSyntaxError,
     MissingDataFileError,
     RequestError,
     TableNotFoundError,
@@ -25,6 +26,9 @@ def raised(kind, condition, message="first line\nsecond line"):
         def getCondition(self):
             return condition
 
+        def getMessageParameters(self):
+            return None
+
         def __str__(self):
             return message
 
@@ -38,7 +42,7 @@ def raised(kind, condition, message="first line\nsecond line"):
         (raised(PySparkException, "FAILED_READ_FILE.FILE_NOT_EXIST"), MissingDataFileError),
         (raised(PySparkException, "FAILED_READ_FILE.NO_HINT"), CorruptTableError),
         (raised(AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"), UnknownColumnError),
-        (raised(ParseException, "PARSE_SYNTAX_ERROR"), InvalidPredicateError),
+        (raised(ParseException, "PARSE_SYNTAX_ERROR"), InvalidSyntaxError),
         (raised(AnalysisException, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN"), InvalidPredicateError),
         (raised(PySparkException, None), RequestError),
     ],
@@ -109,3 +113,50 @@ def test_helper_name_is_handed_out_once():
 def test_two_spellings_of_spark_for_one_file_are_known(input_file, reader_name, path):
     assert border.reader_name_of(input_file) == reader_name
     assert border.file_path_of(reader_name) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one of [`id`, `__ebbtide_file`, `v`].", "one of [`id`, `v`]."),
+        ("one of [`__ebbtide_file`, `id`].", "one of [`id`]."),
+        ("one of [`__ebbtide_target`.`id`, `s`.`id`].", "one of [`id`, `s`.`id`]."),
+        ("cannot find __ebbtide_0ff.id here", "cannot find id here"),
+        ("`ebbtide` and `my__ebbtide_x`", "`ebbtide` and `my__ebbtide_x`"),
+    ],
+)
+def test_names_of_helpers_do_not_reach_the_user(text, shown):
+    with pytest.raises(UnknownColumnError) as caught, border.spark_errors("testing"):
+        raise raised(AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION", text)
+    assert str(caught.value).endswith(shown)
+
+
+def test_interrupt_that_spark_wraps_is_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), border.spark_errors("testing"):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise raised(PySparkException, "SPARK_JOB_CANCELLED")
+
+
+STACK = "Origin(None,None,Some([Ljava.lang.StackTraceElement;@1f2e),Some((col, /home/me/job (1).py:7)))"
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("Column<'(id = 1)'>", "(id = 1)"),
+        ("Column<'(note = ', Origin(x)')'>", "(note = ', Origin(x)')"),
+        (f"Column<'f(UnresolvedAttribute(List(t, id),None,false,{STACK}))'>", "f(t.id)"),
+        (f"Column<'(f(UnresolvedAttribute(List(id),None,false,{STACK})) AND (v > 1))'>", "(f(id) AND (v > 1))"),
+        (f"Column<'f(columnnodeexpression(UnresolvedAttribute(List(id),None,false,{STACK})))'>", "f(id)"),
+        (f"Column<'f(Literal(1,Some(IntegerType),{STACK}))'>", "f(1)"),
+        (f"Column<'f(x,{STACK[:-3]}'>", "a condition with a Python function"),
+    ],
+)
+def test_column_is_printed_without_the_program_that_made_it(printed, shown):
+    class Printed:
+        def __str__(self):
+            return printed
+
+    assert border.printed_column(Printed()) == shown

@@ -24,7 +24,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import PrimitiveType, StructType
 from ebbtide.pruning import Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
-from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, quoted
+from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, printed_column, quoted
 from ebbtide.sql_text import DATES_AS_TEXT, TIME_ZONE, ReadingSettings
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "said",
 ]
 
-_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -126,10 +125,10 @@ def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = Fal
 
     `qualified`: names may have the alias of a side of a join in front.
     """
-    shown = _SHOWN.fullmatch(str(condition))
-    if shown is None or len(shown.group(1)) > _LONGEST_TEXT:
+    printed = printed_column(condition)
+    if len(printed) > _LONGEST_TEXT:
         return None
-    guesses = [column_text(condition, {name: quoted(name) for name in frame.columns}, qualified=qualified), shown[1]]
+    guesses = [column_text(condition, {name: quoted(name) for name in frame.columns}, qualified=qualified), printed]
     return next((guess for guess in guesses if guess and _means_the_same(frame, condition, guess)), None)
 
 
@@ -138,11 +137,11 @@ def column_text(column: Column, names: Mapping[str, str], *, qualified: bool = F
 
     None when it is printed in no known form. Whoever uses the text must prove that it means the same.
     """
-    shown = _SHOWN.fullmatch(str(column))
-    tokens = None if shown is None else _tokens(shown[1])
-    if shown is None or tokens is None:
+    printed = printed_column(column)
+    tokens = _tokens(printed)
+    if tokens is None:
         return None
-    qualifiers = set(_QUALIFIER.findall(shown[1])) if qualified else set()
+    qualifiers = set(_QUALIFIER.findall(printed)) if qualified else set()
     try:
         text, rest = _expression(tokens, {name.lower(): text for name, text in names.items()}, qualifiers)
     except (IndexError, RecursionError):

@@ -198,7 +198,7 @@ class _Scan:
         paths = [border.escape_glob(file.spark_path) for file in files]
         doing = f"opening the data files of {self.snapshot.store.url}"
         with border.listing_settings(self.spark, local=is_local(self.snapshot.store)), border.spark_errors(doing):
-            frame = reader.parquet(*paths)
+            frame = reader.load(paths)
             # Connect looks at the files only when asked for something.
             assert frame.columns is not None
             return frame

@@ -10,6 +10,7 @@ from ebbtide.spark_border.arrow import frame_from_arrow
 from ebbtide.spark_border.errors import condition_of, failure, failure_message, spark_errors
 from ebbtide.spark_border.functions import functions_of_the_session, is_built_in
 from ebbtide.spark_border.names import HelperNames, column, quoted
+from ebbtide.spark_border.printing import printed_column
 from ebbtide.spark_border.reading import (
     FILE_METADATA,
     READER_ROW_INDEX,
@@ -27,8 +28,15 @@ from ebbtide.spark_border.reading import (
     with_file_metadata,
 )
 from ebbtide.spark_border.running import compute_once, interruptible, observed, reported
-from ebbtide.spark_border.session import is_case_sensitive, is_connect
-from ebbtide.spark_border.settings import listing_settings, parquet_write_settings, read_by_field_id, search_settings
+from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session
+from ebbtide.spark_border.settings import (
+    listing_settings,
+    parquet_write_settings,
+    read_by_field_id,
+    search_settings,
+    settings_below,
+)
+from ebbtide.spark_border.times import timestamp_ms
 from ebbtide.spark_border.writing import footer_shows_nan, parquet_writer
 
 __all__ = [
@@ -56,18 +64,22 @@ __all__ = [
     "is_built_in",
     "is_case_sensitive",
     "is_connect",
+    "is_session",
     "listing_settings",
     "not_pushed",
     "nothing_pushed_below",
     "observed",
     "parquet_write_settings",
     "parquet_writer",
+    "printed_column",
     "quoted",
     "read_by_field_id",
     "reader_name_of",
     "reported",
     "search_settings",
+    "settings_below",
     "spark_errors",
     "strict_reader",
+    "timestamp_ms",
     "with_file_metadata",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column
@@ -20,10 +20,12 @@ from ebbtide.errors import (
     CorruptTableError,
     DeltaError,
     InvalidPredicateError,
+    InvalidSyntaxError,
     MissingDataFileError,
     RequestError,
     UnknownColumnError,
 )
+from ebbtide.spark_border.names import without_helper_names
 
 try:
     # Classic PySpark raises it for failures that have no class of their own in Python, such as a file that a task could
@@ -61,30 +63,47 @@ def spark_errors(doing: str) -> Iterator[None]:
     except DeltaError:
         raise
     except (PySparkException, JvmError) as error:
-        _raise_translated(error, doing)
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from error
+        translated = _translated(error, doing)
+        translated.message_parameters = _parameters_of(error)
+        raise translated from error
 
 
-def _raise_translated(error: PySparkException | JvmError, doing: str) -> NoReturn:
+def _translated(error: PySparkException | JvmError, doing: str) -> DeltaError:
     name = condition_of(error) if isinstance(error, PySparkException) else _condition_in(error)
     # The analyser quotes the plan, and our texts in it, though no row has failed.
     ours = None if isinstance(error, AnalysisException) else _FAILURE.search(str(error))
     if ours is not None:
         kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
-        raise kind(ours[2], error_class=ours[1]) from error
+        return kind(ours[2], error_class=ours[1])
     if name.startswith(_BOUND_ELSEWHERE):
-        raise UnknownColumnError(f"While {doing}: {_bound_elsewhere(error)}", error_class=name) from error
+        return UnknownColumnError(f"While {doing}: {_bound_elsewhere(error)}", error_class=name)
     message = f"While {doing}: {_first_line(error)}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
-        raise MissingDataFileError(f"{message} The log names this file, but it is not in storage.") from error
+        return MissingDataFileError(f"{message} The log names this file, but it is not in storage.")
     if name.startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET")):
-        raise CorruptTableError(message) from error
+        return CorruptTableError(message)
     if name.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE")):
-        raise UnknownColumnError(message, error_class=name) from error
+        return UnknownColumnError(message, error_class=name)
     if isinstance(error, ParseException):
-        raise InvalidPredicateError(message, error_class=name or "PARSE_SYNTAX_ERROR") from error
+        return InvalidSyntaxError(message, error_class=name or "PARSE_SYNTAX_ERROR")
     if isinstance(error, AnalysisException):
-        raise InvalidPredicateError(message, error_class=name) from error
-    raise RequestError(message, error_class=name) from error
+        return InvalidPredicateError(message, error_class=name)
+    return RequestError(message, error_class=name)
+
+
+def _parameters_of(error: PySparkException | JvmError) -> dict[str, str]:
+    found = error.getMessageParameters() if isinstance(error, PySparkException) else None
+    return {key: without_helper_names(value) for key, value in (found or {}).items()}
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether the user pressed Ctrl-C. PySpark cancels the jobs then, and what it raises may be their failure."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
 
 
 def _bound_elsewhere(error: PySparkException | JvmError) -> str:
@@ -105,7 +124,7 @@ def _first_line(error: PySparkException | JvmError) -> str:
     text = str(error)
     found = None if isinstance(error, PySparkException) else _JVM_CONDITION.search(text)
     lines = text[found.start() if found else 0 :].strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return without_helper_names(lines[0]) if lines else type(error).__name__
 
 
 def condition_of(error: PySparkException) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["HelperNames", "column", "quoted"]
+__all__ = ["HelperNames", "column", "quoted", "without_helper_names"]
 
 # Every column that the engine adds to a frame starts like this.
 _PREFIX = "__ebbtide_"
+# Such a name, and those of our views, in front of a column's name, and in a list of suggestions.
+_AS_QUALIFIER = re.compile(rf"`?\b{_PREFIX}\w*`?\.(?=[`\w])")
+_IN_LIST = re.compile(rf"(?<=\[)`{_PREFIX}\w*`(?:, )?|, `{_PREFIX}\w*`")
 
 
 def quoted(name: str) -> str:
@@ -42,3 +46,8 @@ class HelperNames:
             name += "_"
         self._taken.add(name)
         return name
+
+
+def without_helper_names(text: str) -> str:
+    """Spark's words without the names of columns and views that the user has never seen."""
+    return _IN_LIST.sub("", _AS_QUALIFIER.sub("", text))

@@ -43,6 +43,8 @@ _FILLS_READER_ROW_INDEX = re.compile(r"4\.[0123]\.")
 FILE_METADATA = "_metadata"
 # Spark takes files of such names for its own leavings and skips them, also when they are asked for one by one.
 _SKIPPED_NAME = re.compile(r"\..*|_(?!metadata|common_metadata)[^=]*|.*\._COPYING_", re.DOTALL)
+# The full name of Spark's first Parquet reader. `parquet` means what the session's settings say.
+_PARQUET = "org.apache.spark.sql.parquet"
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 # Parquet's filters and Spark do not agree on floats: looking for 0.0, dictionaries and Bloom filters skip row groups of
 # -0.0, which Spark calls equal; and most writers leave NaN out of a row group's bounds, while Spark calls it larger
@@ -87,8 +89,13 @@ def ensure_no_reserved_column(physical_names: Iterable[str]) -> None:
 
 
 def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
-    """A reader that fails on a file it cannot read, even in a session that was told to skip such files."""
-    reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    """A reader that fails on a file it cannot read, even in a session that was told to skip such files.
+
+    It gives the hidden column `_metadata` even in a session that reads Parquet with the newer reader, which has none
+    (`spark.sql.sources.useV1SourceList`).
+    """
+    reader = spark.read.format(_PARQUET)
+    reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     if any(_has_nested_floats(field.dataType) for field in schema.fields):
         reader = reader.options(**_NO_FILTERS_OF_PARQUET)
     return reader.schema(schema)

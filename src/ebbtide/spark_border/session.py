@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from pyspark.sql import SparkSession
 
 from ebbtide.sql_text import CASE_SENSITIVE
 
-__all__ = ["is_case_sensitive", "is_connect"]
+__all__ = ["is_case_sensitive", "is_connect", "is_session"]
+
+
+def is_session(value: object) -> TypeGuard[SparkSession]:
+    """Whether this is a session of any kind. Connect has a class of its own that does not inherit from the other."""
+    return any(kind.__name__ == "SparkSession" and "pyspark" in kind.__module__ for kind in type(value).__mro__)
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from ebbtide.spark_border.session import is_connect
-
-__all__ = ["listing_settings", "parquet_write_settings", "read_by_field_id", "search_settings"]
+__all__ = ["listing_settings", "parquet_write_settings", "read_by_field_id", "search_settings", "settings_below"]
 
 # What every data file needs, whatever the session is set to: timestamps in a form that has statistics, the calendar
 # that engines share, no layouts of old versions, ids of columns, and variants as tables without shredding read them.
@@ -30,22 +29,33 @@ _held_lock = Lock()
 _held_settings: dict[tuple[int, str], tuple[int, str | None]] = {}
 
 
+def settings_below(spark: SparkSession, prefix: str) -> dict[str, str]:
+    """The session's settings whose names begin so.
+
+    On classic Spark all settings are a map in the JVM, and each key and value of it that one looks at is a call. Its
+    printed form is one call; what looks like a name in it is asked for.
+    """
+    settings = spark.conf.getAll
+    printed = getattr(settings, "toString", None)
+    if printed is None:
+        return {name: value for name, value in settings.items() if name.startswith(prefix)}
+    names = re.findall(rf"(?:^\{{|, )({re.escape(prefix)}[^=,\s]+)=", printed())
+    found = {name: spark.conf.get(name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 @contextmanager
 def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
     """Settings under which Spark checks a long list of explicit files quickly.
 
-    By default Spark starts a job with one task a path as soon as there are more than 32. Files on the local disk are
-    looked at in the driver, others by a job of few tasks. Connect resolves a read again at each execution, when this
-    block is long over, so there the settings stay.
+    By default Spark starts a job with one task per path as soon as there are more than 32. Files on the local disk are
+    looked at in the driver, others by a job of few tasks. The frame must be analysed inside the block. Connect resolves
+    a frame again whenever it is used, but the server remembers the last 16 plans that were analysed: a frame that was
+    forgotten there costs the user's own setting, once.
     """
     wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
     if local:
         wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
-    if is_connect(spark):
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
-        yield
-        return
     with _held(spark, wanted):
         yield
 

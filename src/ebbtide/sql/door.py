@@ -12,7 +12,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ebbtide.arguments import checked, engine_config, optional, session, text, text_map
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
+from ebbtide.session_settings import reset_txn_version
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.row_commands import run_delete, run_explain, run_insert, run_merge, run_truncate, run_update
 from ebbtide.sql.session import SqlSession
@@ -41,8 +43,10 @@ __all__ = ["sql"]
 
 # What Spark may read views for.
 _READERS: Final = (Query, Merge, Insert, CreateTable, Explain)
+_CHANGES_ROWS: Final = (Delete, Truncate, Update, Merge, Insert)
 
 
+@checked(spark=session, statement=text, storage_options=optional(text_map), config=engine_config)
 def sql(
     spark: SparkSession,
     statement: str,
@@ -60,7 +64,10 @@ def sql(
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
         refresh_all(spark, statement)
     target = getattr(parsed, "path", None)
-    with looking_above(target, storage_options) if isinstance(target, str) else nullcontext():
+    with (
+        looking_above(target, storage_options) if isinstance(target, str) else nullcontext(),
+        reset_txn_version(spark) if isinstance(parsed, _CHANGES_ROWS) else nullcontext(),
+    ):
         return _run(SqlSession(spark, storage_options, config), parsed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ebbtide.errors import RequestError
+from ebbtide.errors import InvalidSyntaxError
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
 from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
 from ebbtide.sql.reader import SYNTAX, StatementReader, shown
@@ -22,7 +22,7 @@ def parse_statement(text: str) -> Statement:
     # Spark replaces ${...} in the parts that it is given; what makes them a statement is read as it was written.
     tokens = tokenize(text, is_statement=True, is_substituted=False)
     if tokens is None:
-        raise RequestError(
+        raise InvalidSyntaxError(
             f"The statement {shown(text)} holds text that is no Spark SQL: a string, name or comment that is not "
             "closed, or a character that SQL does not use.",
             error_class=SYNTAX,
@@ -37,7 +37,7 @@ def _single_statement(text: str, tokens: tuple[Token, ...]) -> tuple[str, tuple[
         return text, tokens
     rest = next((token for token in tokens[end:] if token.text != ";"), None)
     if rest is not None:
-        raise RequestError(
+        raise InvalidSyntaxError(
             f"There is more than one statement: after the first semicolon comes {shown(text[rest.start :])}. "
             "Run them one at a time.",
             error_class=SYNTAX,

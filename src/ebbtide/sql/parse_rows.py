@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from ebbtide.commands.merge.request import check_last
-from ebbtide.errors import RequestError
+from ebbtide.errors import InvalidSyntaxError, RequestError
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeAction, MergeClause, Update
 from ebbtide.sql_text import time_travel_at
@@ -138,7 +138,7 @@ def _insertion(reader: StatementReader) -> tuple[MergeAction, tuple[Assignment, 
     reader.expect("values")
     values = _values(reader)
     if len(targets) != len(values):
-        raise RequestError(
+        raise InvalidSyntaxError(
             f"INSERT names {len(targets)} columns ({', '.join(targets)}) and gives {len(values)} values.",
             error_class=SYNTAX,
         )

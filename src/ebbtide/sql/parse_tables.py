@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ebbtide.errors import RequestError
+from ebbtide.errors import InvalidSyntaxError, RequestError
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import (
     ColumnDefinition,
@@ -90,7 +90,7 @@ def _whole_table(reader: StatementReader) -> TableName:
 def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable:
     if_not_exists = reader.accept("if", "not", "exists")
     if if_not_exists and or_replace:
-        raise RequestError("Write either OR REPLACE or IF NOT EXISTS, not both.", error_class=SYNTAX)
+        raise InvalidSyntaxError("Write either OR REPLACE or IF NOT EXISTS, not both.", error_class=SYNTAX)
     path = reader.table()
     columns = _columns(reader) if reader.is_next("(") else ()
     table = CreateTable(path, columns, if_not_exists=if_not_exists, or_replace=or_replace)
@@ -98,7 +98,7 @@ def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable:
     if not reader.accept("as"):
         return reader.end(table)
     if columns:
-        raise RequestError("A table that is created from a query has its columns; name none.", error_class=SYNTAX)
+        raise InvalidSyntaxError("A table that is created from a query has its columns; name none.", error_class=SYNTAX)
     return replace(table, query=reader.rest("a query after AS"))
 
 
@@ -110,7 +110,7 @@ def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
         if token is None or token.kind != "word" or token.text == "as":
             return table
         if token.text in seen:
-            raise RequestError(f"{token.text.upper()} is given twice.", error_class=SYNTAX)
+            raise InvalidSyntaxError(f"{token.text.upper()} is given twice.", error_class=SYNTAX)
         seen.add(token.text)
         if reader.accept("using"):
             if reader.name("a format after USING").lower() != "delta":

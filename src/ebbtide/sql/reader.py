@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from ebbtide.errors import RequestError
+from ebbtide.errors import InvalidSyntaxError, RequestError
 from ebbtide.sql.statements import KNOWN_STATEMENTS, TableName, ViewName
 from ebbtide.sql_text import Token, delta_path_at, is_sign, match_brackets, name_at
 
@@ -148,7 +148,7 @@ class StatementReader:
             # The sign is optional in Spark's grammar.
             self.accept_sign("=")
             if key in properties:
-                raise RequestError(f"The property {key!r} is given twice.", error_class=SYNTAX)
+                raise InvalidSyntaxError(f"The property {key!r} is given twice.", error_class=SYNTAX)
             properties[key] = self.value(key)
         return properties
 
@@ -196,7 +196,7 @@ class StatementReader:
             # Where a statement has a string in a place of its own, no setting reads r'...' in another way.
             return token.text[2:-1]
         if token.value is None:
-            raise RequestError(
+            raise InvalidSyntaxError(
                 f"What the string {token.text[:_SHOWN_CHARACTERS]} means depends on settings of the session, because "
                 "of its backslash or doubled quote. Write it as a raw string: r'...' or r\"...\".",
                 error_class=SYNTAX,
@@ -266,7 +266,7 @@ class StatementReader:
     def unexpected(self, expected: str) -> RequestError:
         token = self.peek()
         found = "the statement ends" if token is None else f"found {shown(self.source[token.start :])}"
-        return RequestError(f"Expected {expected}, but {found}.", error_class=SYNTAX)
+        return InvalidSyntaxError(f"Expected {expected}, but {found}.", error_class=SYNTAX)
 
     def unknown_statement(self) -> RequestError:
         known = "; ".join(KNOWN_STATEMENTS)

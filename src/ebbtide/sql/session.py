@@ -39,7 +39,7 @@ class SqlSession:
         return open_store(name, self.storage_options)
 
     def table(self, path: str) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, path, self.storage_options, config=self.config)
+        return DeltaTable.forPath(self.spark, path, storage_options=self.storage_options, config=self.config)
 
     def options(self, name: TableName, vectors_setting: str = DELETE_WITH_VECTORS) -> WriteOptions:
         storage_options = self.options_behind(name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ebbtide.errors import RequestError
+from ebbtide.errors import InvalidSyntaxError, RequestError
 from ebbtide.sql_text.brackets import Brackets
 from ebbtide.sql_text.tokens import Token, is_sign
 
@@ -89,7 +89,7 @@ def _expected(what: str, source: str, token: Token | None) -> RequestError:
 
 
 def _syntax_error(message: str) -> RequestError:
-    return RequestError(message, error_class="PARSE_SYNTAX_ERROR")
+    return InvalidSyntaxError(message, error_class="PARSE_SYNTAX_ERROR")
 
 
 # --- FROM and JOIN ----------------------------------------------------------------------------------------------------

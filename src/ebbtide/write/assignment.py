@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.errors import RequestError
+from ebbtide.errors import RequestError, SchemaMismatchError
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from ebbtide.write.columns import same_shape, spark_type
 
@@ -44,8 +44,8 @@ _SHOWN_CHARACTERS: Final = 200
 def stored(value: Column, given: T.DataType, field: StructField, *, policy: str = "ANSI") -> Column:
     """`value`, of type `given`, as the type of the column `field`.
 
-    RequestError when no value of the type can be stored in the column. A value that does not fit fails the query, which
-    `spark_border.spark_errors` turns into a RequestError that names the value.
+    SchemaMismatchError when no value of the type can be stored in the column. A value that does not fit fails the
+    query, which `spark_border.spark_errors` turns into a RequestError that names the value.
     """
     wanted = policy.upper()
     if wanted not in POLICIES:
@@ -79,7 +79,7 @@ def _stored_struct(value: Column, given: T.StructType, wanted: StructType, where
     sources = {field.name.lower(): field for field in given.fields}
     extra = sorted(set(sources) - {field.name.lower() for field in wanted.fields})
     if extra:
-        raise RequestError(
+        raise SchemaMismatchError(
             f"The value for '{where}' has the field '{sources[extra[0]].name}', which the column does not have. It has "
             f"{', '.join(wanted.names)}. Leave the field out, or add it to the table first.",
             error_class="DELTA_FAILED_TO_MERGE_FIELDS",
@@ -169,8 +169,8 @@ def _can_widen(given: T.DataType, target: T.DataType) -> bool:
     return isinstance(target, T.StringType) and isinstance(given, T.AtomicType)
 
 
-def _refused(given: T.DataType, target: T.DataType, where: str, error_class: str) -> RequestError:
-    return RequestError(
+def _refused(given: T.DataType, target: T.DataType, where: str, error_class: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
         f"A value of type {given.simpleString()} cannot be stored in the column '{where}' of type "
         f"{target.simpleString()}. Cast it to what is meant.",
         error_class=error_class,

@@ -140,7 +140,7 @@ def test_generator_object_is_refused_by_the_builder(spark, tmp_path):
     class IdentityGenerator:
         """As delta-spark has it."""
 
-    with pytest.raises(RequestError, match=r"'id'.*IdentityGenerator.*values of your own"):
+    with pytest.raises(RequestError, match=r"generatedAlwaysAs.*IdentityGenerator.*values of your own"):
         ebbtide.DeltaTable.create(spark).addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator())
 
 

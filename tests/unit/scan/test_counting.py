@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -11,10 +12,15 @@ import ebbtide
 SCHEMA = pa.schema({"id": pa.int64()})
 
 
-class NoSpark:
+class NoSpark(SparkSession):
     """A session that must not be used."""
 
-    def __getattr__(self, name):
+    def __init__(self):
+        """No Spark is started."""
+
+    def __getattribute__(self, name):
+        if name.startswith("__"):
+            return object.__getattribute__(self, name)
         raise AssertionError(f"the session was asked for '{name}'")
 
 

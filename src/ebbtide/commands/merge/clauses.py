@@ -39,7 +39,6 @@ __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
 _NOT_DETERMINISTIC: Final = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
 _AGGREGATE: Final = "DELTA_AGGREGATION_NOT_SUPPORTED"
-_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 # What Spark says of an expression that needs more than one row, or makes more than one.
 _NOT_OF_ONE_ROW: Final = (
     "INVALID_WHERE_CONDITION",
@@ -306,10 +305,7 @@ def _refuse_overlaps(assignments: Sequence[Assignment], kind: Kind) -> None:
 
 
 def _shown(condition: Expression) -> str:
-    if isinstance(condition, str):
-        return condition
-    found = _SHOWN.fullmatch(str(condition))
-    return found.group(1) if found else str(condition)
+    return condition if isinstance(condition, str) else border.printed_column(condition)
 
 
 def _plain(error: Exception) -> str:

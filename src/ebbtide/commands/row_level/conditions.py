@@ -7,7 +7,6 @@ that resolves against the partition columns alone is answered by the log without
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,7 +32,6 @@ from ebbtide.transaction import ReadPredicate
 __all__ = ["BoundCondition", "KeyMatcher", "Matcher", "bind_condition", "bind_matcher", "partition_predicate"]
 
 _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
-_SHOWN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
 
 class Matcher(Protocol):
@@ -184,7 +182,7 @@ def bind_condition(
             "The condition is empty. Leave it out to mean every row, or write one like 'id = 5'."
         )
     column = F.expr(condition) if isinstance(condition, str) else condition
-    shown = shown or (condition if isinstance(condition, str) else _shown(condition))
+    shown = shown or (condition if isinstance(condition, str) else border.printed_column(condition))
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
     has_subquery = text_has_subquery(shown)
@@ -271,8 +269,3 @@ def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> D
     columns[ordinal] = pa.array(range(len(values)), pa.int64())
     schema = T.StructType([*spark_type(StructType(tuple(fields))).fields, T.StructField(ordinal, T.LongType())])
     return border.frame_from_arrow(spark, pa.table(columns), schema)
-
-
-def _shown(column: Column) -> str:
-    found = _SHOWN.fullmatch(str(column))
-    return found.group(1) if found else str(column)

@@ -17,7 +17,7 @@ from ebbtide.commands.define.definition import (
     target_of,
 )
 from ebbtide.commands.write.request import WriteRequest
-from ebbtide.errors import RequestError
+from ebbtide.errors import SchemaMismatchError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, Metadata, Protocol
 from ebbtide.protocol.change_columns import refuse_change_columns
@@ -53,7 +53,7 @@ def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructTy
     if not added:
         return Destination(WriteTarget.of(snapshot))
     if not request.merge_schema:
-        raise RequestError(
+        raise SchemaMismatchError(
             f"The rows have columns that the table at {snapshot.store.url} does not have: {', '.join(added)}. It "
             f"has {', '.join(snapshot.schema.names)}. Leave them out, or write with merge_schema=True to add them.",
             error_class="DELTA_METADATA_MISMATCH",
@@ -116,7 +116,7 @@ def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
     """What the request says of the table must be so already; a write does not repartition or reconfigure it."""
     partitioned = snapshot.metadata.partition_columns
     if request.partition_by and _lowered(request.partition_by) != _lowered(partitioned):
-        raise RequestError(
+        raise SchemaMismatchError(
             f"partition_by={list(request.partition_by)} is not how the table at {snapshot.store.url} is partitioned: "
             f"{list(partitioned)}. Leave it out, or replace the table with mode='overwrite', overwrite_schema=True.",
             error_class="DELTA_PARTITIONING_MISMATCH",
@@ -126,7 +126,7 @@ def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
             continue
         now = snapshot.metadata.description if key == "comment" else snapshot.properties.raw(key)
         if now != value:
-            raise RequestError(
+            raise SchemaMismatchError(
                 f"The property {key} of the table at {snapshot.store.url} is {now!r}, not {value!r}. A write does not "
                 "change it: use ALTER TABLE ... SET TBLPROPERTIES.",
                 error_class="DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY",

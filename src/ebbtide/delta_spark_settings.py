@@ -1,0 +1,111 @@
+"""Which of delta-spark's session settings does Ebbtide follow?
+
+A job that comes from delta-spark brings its settings along. Each is one of four kinds: followed; followed as long as it
+is left at delta-spark's default, because Ebbtide always does what the default says; about things that change no row and
+no file of ours (speed, caches, catalogs, other commands); or unknown. For the second kind at another value and for the
+last, the user is told, once per setting and session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+__all__ = ["PREFIX", "not_followed"]
+
+PREFIX: Final = "spark.databricks.delta."
+
+_FOLLOWED: Final = frozenset(
+    {
+        "changeDataFeed.timestampOutOfRange.enabled",
+        "commitInfo.userMetadata",
+        "delete.deletionVectors.persistent",
+        "deletionVectors.packing.targetSize",
+        "dynamicPartitionOverwrite.enabled",
+        "maxCommitAttempts",
+        "merge.deletionVectors.persistent",
+        "schema.autoMerge.enabled",
+        "tableExpressions.allowedFunctions",
+        "update.deletionVectors.persistent",
+        "write.txnAppId",
+        "write.txnVersion",
+        "write.txnVersion.autoReset.enabled",
+    }
+)
+_FOLLOWED_PREFIX: Final = "properties.defaults."
+
+# What the setting must say, in delta-spark's words, for Ebbtide to do what it says.
+_AS_BY_DEFAULT: Final = {
+    "allowArbitraryProperties.enabled": "false",
+    "autoCompact.enabled": "false",
+    "columnMapping.reuseColumnMetadataDuringOverwrite": "true",
+    "columnMapping.reuseColumnMetadataDuringReplace": "true",
+    "constraints.allowUnenforcedNotNull.enabled": "false",
+    "convertEmptyToNullForStringPartitionCol": "true",
+    "createEmptySchemaTable.enabled": "true",
+    "deletionVectors.disableTightBoundOnFileCreationForDevOnly": "false",
+    "deltaTableBuilder.forceTablePropertyLowerCase.enabled": "false",
+    "dml.insert.dfByName.allowImplicitCasts": "true",
+    "generatedColumn.allowNullableIngest.enabled": "true",
+    "history.metricsEnabled": "true",
+    "insert.byName.schemaEvolution.enabled": "true",
+    "insert.preserveNullSourceStructs": "true",
+    "legacy.storeOptionsAsProperties": "false",
+    "merge.preserveNullSourceStructs": "true",
+    "merge.preserveNullSourceStructs.updateStar": "true",
+    "optimizeWrite.enabled": "false",
+    "replace.protocolDowngradeAllowed": "false",
+    "replaceWhere.constraintCheck.enabled": "true",
+    "replaceWhere.dataColumns.enabled": "true",
+    "replaceWhere.dataColumnsWithCDF.enabled": "true",
+    "resolveMergeUpdateStructsByName.enabled": "true",
+    "schema.typeCheck.enabled": "true",
+    "skipRecordingEmptyCommits": "true",
+    "stats.collect": "true",
+    "stats.collect.using.tableSchema": "true",
+    "typeWidening.allowAutomaticWidening": "always",
+    "updateAndMergeCastingFollowsAnsiEnabledFlag": "false",
+    "variant.forceUsePreviewTableFeature": "false",
+    "write.dataFilesToSubdir": "false",
+    "write.utcTimestampPartitionValues": "true",
+    "writeChecksumFile.enabled": "true",
+}
+
+# Beginnings of the names of settings that change no row and no file that Ebbtide writes.
+_HARMLESS: Final = (
+    # how delta-spark reads the log, plans, caches and checks itself
+    *("adaptiveMetadataTree.", "allFilesInCrc.", "alwaysCollectStats.", "amt.", "checkLatestSchemaOnRead", "checksum"),
+    *("collectStats.", "command", "commit.", "commitLock.", "commitStats.", "commitValidation.", "delta.log."),
+    *("deletionVectors.", "deltaLog.", "dmlMetricsFromMetadata.", "duplicateActionCheck.", "emptyFileCheck."),
+    *("failOnPartitionValueParsingError", "includeTableIdInFileIndexComparison", "incremental.", "internalUdf"),
+    *("lastCommitVersionInSession", "maxNonConflictCommitAttempts", "maxSnapshotLineageLength", "merge.analysis."),
+    *("merge.failIfSourceChanged", "merge.failSource", "merge.forceSource", "merge.materialize", "merge.optimize"),
+    *("merge.repartitionBeforeWrite.", "merge.skipOss", "metrics.", "normalizePartitionValuesOnRead", "nullPartition"),
+    *("numRecordsValidation.", "optimizeMetadataQuery.", "postCommitHook.", "readProtocolAndMetadata"),
+    *("requiredSparkConfsCheck.", "skipping.", "snapshot", "stalenessLimit", "stats.limitPushdown.", "stats.skipping"),
+    *("v2.", "versionChecksum."),
+    # the shape of checkpoints and checksums, which any reader reads
+    *("checkpoint.", "checkpointSchema.", "checkpointV2.", "domainMetadatasInCrc.", "fileSizeHistogram"),
+    *("lastCheckpoint.", "setTransactionsInCrc.", "statsAsStructInCheckpoint.", "writeChecksumFile."),
+    # commands, features and services that Ebbtide does not have
+    *("alter", "autoCompact.", "backfill.", "catalog.", "changeColumn.", "changelogV2.", "clone.", "clusteredTable."),
+    *("commitMetrics.", "convert.", "coordinatedCommits.", "dummyFileManager.", "enableTableRedirect", "geo."),
+    *("history.", "hms.", "hudi.", "iceberg.", "identityColumn.", "import.", "liquid.", "optimize.", "optimizeWrite."),
+    *("replaceOn.", "replaceUsing.", "restore.", "retentionDurationCheck.", "rowTracking.", "skipRedirect"),
+    *("streaming.", "tableFeatures.", "timeTravel.", "uniform.", "vacuum.", "conflictDetection."),
+)
+
+
+def not_followed(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings that ask for something Ebbtide does not do, each with a sentence for the user."""
+    for name, value in settings.items():
+        short = name.removeprefix(PREFIX)
+        if short in _FOLLOWED or short.startswith(_FOLLOWED_PREFIX):
+            continue
+        default = _AS_BY_DEFAULT.get(short)
+        if default is not None and value.strip().lower() != default:
+            wrong = f"does not follow the session setting {name} = '{value[:80]}': it works as with '{default}'"
+            yield name, f"Ebbtide {wrong}. Unset it, or change the table with an engine that follows it."
+        elif default is None and not short.startswith(_HARMLESS):
+            wrong = f"does not know the session setting {name}, so it has no effect here"
+            yield name, f"Ebbtide {wrong}. Check its spelling, or unset it."
