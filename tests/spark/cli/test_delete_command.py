@@ -54,7 +54,7 @@ def test_append_only_table_is_refused_before_spark_is_started(tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "py4j", None)
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).table_property("delta.appendOnly", "true")
     result = ebbtide("delete", builder.commit().path, "--where", "true", "--yes")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "DELTA_CANNOT_MODIFY_APPEND_ONLY" in result.stderr
 
 
