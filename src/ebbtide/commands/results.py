@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["CommandResult", "Metrics", "TimedMetrics", "counted", "named_metrics"]
+__all__ = ["CommandResult", "Metrics", "TimedMetrics", "format_count", "named_metrics"]
 
 
 class Metrics(Protocol):
@@ -80,7 +80,7 @@ class CommandResult(ABC, Generic[_M]):
         )
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

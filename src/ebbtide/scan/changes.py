@@ -47,7 +47,7 @@ def scan_changes(
     spark: SparkSession, feed: ChangeFeed, *, storage_options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
-    changes = _resolved(feed, storage_options)
+    changes = _resolve_changes(feed, storage_options)
     scan = _ChangeScan(spark, feed.snapshot, feed.times_ms or {})
     frames = [
         *scan.change_data([change for change in changes if change.label.change_type is None]),
@@ -79,7 +79,7 @@ class _Change:
         return isinstance(self.file.keeps, OnlyRows)
 
 
-def _resolved(feed: ChangeFeed, storage_options: Mapping[str, str] | None) -> list[_Change]:
+def _resolve_changes(feed: ChangeFeed, storage_options: Mapping[str, str] | None) -> list[_Change]:
     vectors = _load_vectors(feed, storage_options)
     files: dict[str, ScanFile] = {}
     resolved = []

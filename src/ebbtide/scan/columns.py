@@ -99,22 +99,22 @@ class TableColumns:
 
 def spark_type(schema: StructType) -> T.StructType:
     """Spark's form of the schema, every level nullable: a reader cannot promise more than the file holds."""
-    return T.StructType.fromJson(_nullable(schema.to_json()))
+    return T.StructType.fromJson(_make_nullable(schema.to_json()))
 
 
-def _nullable(value: object) -> dict[str, object]:
-    relaxed = _relaxed(value)
+def _make_nullable(value: object) -> dict[str, object]:
+    relaxed = _relax(value)
     assert isinstance(relaxed, dict)
     return relaxed
 
 
-def _relaxed(value: object) -> object:
+def _relax(value: object) -> object:
     if isinstance(value, dict):
         names = {"nullable", "containsNull", "valueContainsNull"}
         return {
-            key: True if key in names else item if key == "metadata" else _relaxed(item) for key, item in value.items()
+            key: True if key in names else item if key == "metadata" else _relax(item) for key, item in value.items()
         }
-    return [_relaxed(item) for item in value] if isinstance(value, list) else value
+    return [_relax(item) for item in value] if isinstance(value, list) else value
 
 
 def _has_renamed_fields(field: StructField) -> bool:

@@ -28,13 +28,13 @@ from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, printed
 from ebbtide.sql_text import DATES_AS_TEXT, TIME_ZONE, ReadingSettings
 
 __all__ = [
-    "asked_of_any_row",
+    "safe_on_deleted_rows",
     "column_text",
     "condition_text",
     "empty_frame",
     "prune_snapshot",
     "reading_settings",
-    "said",
+    "find_condition_text",
 ]
 
 _TOKEN = re.compile(r"\s*(?:('(?:[^'\\]|\\.)*')|([(),])|([^(),']+))", re.DOTALL)
@@ -58,12 +58,12 @@ _QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 
 
-def said(spark: SparkSession, snapshot: Snapshot, condition: str | Column) -> str | None:
+def find_condition_text(spark: SparkSession, snapshot: Snapshot, condition: str | Column) -> str | None:
     """The condition over the table's columns as SQL text; None where it cannot be told."""
     return condition if isinstance(condition, str) else condition_text(empty_frame(spark, snapshot), condition)
 
 
-def asked_of_any_row(spark: SparkSession, snapshot: Snapshot, text: str | None) -> str | None:
+def safe_on_deleted_rows(spark: SparkSession, snapshot: Snapshot, text: str | None) -> str | None:
     """The part of a condition that a scan may ask of rows that are marked (`pruning.harmless`)."""
     scope = Scope(
         snapshot.schema,

@@ -54,15 +54,15 @@ def scan_rows(
     files: pa.Table | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
-    first: str | None = None,
+    prefilter: str | None = None,
 ) -> DataFrame:
     """The rows of the given live files (all by default): logical columns, marked rows dropped.
 
-    `first` is a condition over the columns of the files that the caller will ask as well, and that fails for no row: it
-    is asked before a row is looked up among the marks. Rows for which it does not hold may come all the same.
+    `prefilter` is a condition over the columns of the files that raises an error for no row. It is checked before a row
+    is looked up among the marks. Rows for which it is false may still come, so the caller must filter as well.
     """
     found = resolve_files(snapshot, snapshot.files if files is None else files, storage_options=storage_options)
-    return _Scan(spark, snapshot, first=first).rows(found)
+    return _Scan(spark, snapshot, prefilter=prefilter).rows(found)
 
 
 def scan_files(
@@ -107,14 +107,14 @@ class _Scan:
         with_positions: bool = False,
         also: Sequence[str] = (),
         row_ids: RowIdColumns | None = None,
-        first: str | None = None,
+        prefilter: str | None = None,
     ) -> None:
         self.spark = spark
         self.snapshot = snapshot
         self.columns = TableColumns.of(snapshot, also=also)
         self.with_positions = with_positions
         self.row_ids = row_ids
-        self.first = first
+        self.prefilter = prefilter
         self.file_of_number: dict[int, ScanFile] = {}
         self.by_size = False
         taken = [name for schema in (self.columns.read_schema, self.columns.logical) for name in schema.names]
@@ -177,8 +177,8 @@ class _Scan:
             values = value_table(files, fields, "UTC")
             frame = self._with_values(frame, values, self.columns.partition_schema(), numbers)
         if numbers and self.row_ids:
-            first = self.row_ids.file_table(files)
-            frame = self._with_values(frame, first, T.StructType(self.row_ids.fields()), numbers)
+            ids_of_files = self.row_ids.file_table(files)
+            frame = self._with_values(frame, ids_of_files, T.StructType(self.row_ids.fields()), numbers)
         places = [self.file_name, self.row_name] if self.with_positions else []
         ids = self.row_ids.selected(self.row_name) if self.row_ids else []
         return frame.select(*self.columns.to_logical(), *places, *ids)
@@ -229,13 +229,13 @@ class _Scan:
             marked = is_listed(marks, numbers.values, numbers.text, row)
         elif lookup := mark_lookup(marks, numbers.values):
             marked = lookup.is_marked(self.spark, numbers.text, row)
-        # Spark asks filters in the order in which they stand, and those of the user come behind the marks.
-        asked = raw if self.first is None else raw.where(self.first)
+        # Spark checks filters in the order in which they are written, and the user's come after the marks.
+        filtered = raw if self.prefilter is None else raw.where(self.prefilter)
         if marked is not None:
             # Straight on the fresh scan, before any projection: `_metadata` is then narrowed to the field in use.
-            return asked.where(marked if keeps_marked else ~marked).withColumns(helpers)
+            return filtered.where(marked if keeps_marked else ~marked).withColumns(helpers)
         blocks = block_table(marks, numbers.values, key=self.marks_key_name, word=self.word_name)
-        keyed = asked.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
+        keyed = filtered.withColumns({**helpers, self.key_name: blocks.key(numbers.text, row)})
         side = F.broadcast(border.frame_from_arrow(self.spark, blocks.table, blocks.spark_schema))
         match = F.col(self.key_name) == F.col(self.marks_key_name)
         marked = blocks.is_marked(self.word_name, self.row_name)

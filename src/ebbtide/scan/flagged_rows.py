@@ -49,11 +49,11 @@ def scan_flagged(
     if lookup := mark_lookup(sets, numbers):
         flagged = scan.frame.withColumn(flag, lookup.is_marked(spark, scan.file_column, scan.row_column))
     else:
-        flagged = _joined(spark, scan, sets, numbers, flag)
+        flagged = _join_flag(spark, scan, sets, numbers, flag)
     return FlaggedScan(flagged.drop(scan.file_column, scan.row_column), flag)
 
 
-def _joined(
+def _join_flag(
     spark: SparkSession, scan: PositionedScan, sets: Sequence[RowIndexSet], numbers: Sequence[int], flag: str
 ) -> DataFrame:
     names = border.HelperNames(scan.frame.columns, (flag,))

@@ -63,7 +63,7 @@ def block_table(
     """The blocks of all files' marks; `UnsupportedFeatureError` when they are too many to broadcast."""
     shift, prefixes = file_prefixes(file_numbers)
     schema = pa.schema([(key, pa.int64()), (word, pa.int64())])
-    return BlockTable(_stacked(zip(marks, prefixes, strict=True), schema, most_blocks), shift)
+    return BlockTable(_stack_blocks(zip(marks, prefixes, strict=True), schema, most_blocks), shift)
 
 
 def labelled_block_table(
@@ -83,7 +83,7 @@ def labelled_block_table(
     tables = []
     count = 0
     for index, (rows, number) in enumerate(zip(marks, file_numbers, strict=True)):
-        table = _stacked([(rows, prefix_of[number])], schema, most_blocks, count)
+        table = _stack_blocks([(rows, prefix_of[number])], schema, most_blocks, count)
         count += table.num_rows
         tables.append(table.append_column(label, pa.repeat(pa.scalar(index, pa.int64()), table.num_rows)))
     return BlockTable(pa.concat_tables(tables), shift)
@@ -101,7 +101,9 @@ def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     )
 
 
-def _stacked(marks: Iterable[tuple[RowIndexSet, int]], schema: pa.Schema, most_blocks: int, count: int = 0) -> pa.Table:
+def _stack_blocks(
+    marks: Iterable[tuple[RowIndexSet, int]], schema: pa.Schema, most_blocks: int, count: int = 0
+) -> pa.Table:
     """The blocks of these marks, where `count` others are there already."""
     batches: list[pa.RecordBatch] = []
     for rows, prefix in marks:

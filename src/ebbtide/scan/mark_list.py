@@ -18,7 +18,7 @@ from ebbtide.scan.files import ScanFile
 from ebbtide.scan.kept_rows import AllRows, KeptRows
 from ebbtide.scan.mark_lookup import CHANGED_FILE
 
-__all__ = ["has_few_marks", "is_listed", "listed"]
+__all__ = ["has_few_marks", "is_listed", "is_one_of"]
 
 _MOST_MARKS = 64
 _MOST_FILES = 16
@@ -40,13 +40,15 @@ def _num_listed(keeps: KeptRows) -> int:
 
 def is_listed(marks: Sequence[RowIndexSet], file_numbers: Sequence[int], file_number: str, row_index: str) -> Column:
     """True for a marked row, false for any other; never null. The last two arguments are SQL for a long."""
-    cases = [f"WHEN {number}L THEN {listed(row_index, rows)}" for number, rows in zip(file_numbers, marks, strict=True)]
+    cases = [
+        f"WHEN {number}L THEN {is_one_of(row_index, rows)}" for number, rows in zip(file_numbers, marks, strict=True)
+    ]
     # A row of no known file is never guessed at.
     otherwise = f"CAST(raise_error('{CHANGED_FILE}') AS BOOLEAN)"
     return F.expr(f"CASE {file_number} {' '.join(cases)} ELSE {otherwise} END")
 
 
-def listed(value: str, members: Iterable[int]) -> str:
+def is_one_of(value: str, members: Iterable[int]) -> str:
     """SQL that says whether the value is one of the members."""
     texts = ", ".join(f"{member}L" for member in members)
     return f"{value} IN ({texts})" if texts else "false"

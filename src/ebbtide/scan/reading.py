@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from ebbtide.log import Snapshot
-from ebbtide.scan.conditions import asked_of_any_row, prune_snapshot, said
+from ebbtide.scan.conditions import find_condition_text, prune_snapshot, safe_on_deleted_rows
 from ebbtide.scan.dataframe import scan_rows
 from ebbtide.spark_border import analyse, spark_errors
 
@@ -28,10 +28,10 @@ def read_rows(
     """The live rows for which `where` is true; all of them without one."""
     if where is None:
         return scan_rows(spark, snapshot, storage_options=storage_options)
-    text = said(spark, snapshot, where)
+    text = find_condition_text(spark, snapshot, where)
     files = prune_snapshot(spark, snapshot, text)
-    first = asked_of_any_row(spark, snapshot, text)
+    prefilter = safe_on_deleted_rows(spark, snapshot, text)
     with spark_errors(f"filtering the rows of {snapshot.store.url}"):
-        rows = scan_rows(spark, snapshot, files, storage_options=storage_options, first=first).where(where)
+        rows = scan_rows(spark, snapshot, files, storage_options=storage_options, prefilter=prefilter).where(where)
         analyse(rows)
         return rows

@@ -27,7 +27,7 @@ from ebbtide.spark_border.reading import (
     strict_reader,
     with_file_metadata,
 )
-from ebbtide.spark_border.running import compute_once, interruptible, observed, reported
+from ebbtide.spark_border.running import compute_once, interruptible, observe_metrics, wait_for_metrics
 from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session
 from ebbtide.spark_border.settings import (
     listing_settings,
@@ -68,14 +68,14 @@ __all__ = [
     "listing_settings",
     "not_pushed",
     "nothing_pushed_below",
-    "observed",
+    "observe_metrics",
     "parquet_write_settings",
     "parquet_writer",
     "printed_column",
     "quoted",
     "read_by_field_id",
     "reader_name_of",
-    "reported",
+    "wait_for_metrics",
     "search_settings",
     "settings_below",
     "spark_errors",

@@ -65,12 +65,12 @@ def spark_errors(doing: str) -> Iterator[None]:
     except (PySparkException, JvmError) as error:
         if _was_interrupted(error):
             raise KeyboardInterrupt from error
-        translated = _translated(error, doing)
+        translated = _translate(error, doing)
         translated.message_parameters = _parameters_of(error)
         raise translated from error
 
 
-def _translated(error: PySparkException | JvmError, doing: str) -> DeltaError:
+def _translate(error: PySparkException | JvmError, doing: str) -> DeltaError:
     name = condition_of(error) if isinstance(error, PySparkException) else _condition_in(error)
     # The analyser quotes the plan, and our texts in it, though no row has failed.
     ours = None if isinstance(error, AnalysisException) else _FAILURE.search(str(error))
@@ -78,7 +78,7 @@ def _translated(error: PySparkException | JvmError, doing: str) -> DeltaError:
         kind = ConstraintViolationError if ours[1] in _VIOLATIONS else RequestError
         return kind(ours[2], error_class=ours[1])
     if name.startswith(_BOUND_ELSEWHERE):
-        return UnknownColumnError(f"While {doing}: {_bound_elsewhere(error)}", error_class=name)
+        return UnknownColumnError(f"While {doing}: {_explain_bound_column(error)}", error_class=name)
     message = f"While {doing}: {_first_line(error)}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         return MissingDataFileError(f"{message} The log names this file, but it is not in storage.")
@@ -106,7 +106,7 @@ def _was_interrupted(error: BaseException) -> bool:
     return seen is not None
 
 
-def _bound_elsewhere(error: PySparkException | JvmError) -> str:
+def _explain_bound_column(error: PySparkException | JvmError) -> str:
     found = _QUOTED.search(str(error))
     name = found[1] if found else "id"
     return (

@@ -28,7 +28,7 @@ def printed_column(column: Column) -> str:
 
 def _without_origins(text: str) -> str:
     while (origin := _ORIGIN.search(text)) is not None:
-        end = _closing(text, origin.end())
+        end = _find_closing_bracket(text, origin.end())
         if end is None:
             return _UNREADABLE
         text = text[: origin.start()] + text[end:]
@@ -37,7 +37,7 @@ def _without_origins(text: str) -> str:
     return _UNREADABLE if _STACK_TRACE in text else text
 
 
-def _closing(text: str, start: int) -> int | None:
+def _find_closing_bracket(text: str, start: int) -> int | None:
     """The place behind the bracket that closes the one before `start`."""
     depth = 1
     for place in range(start, len(text)):

@@ -16,30 +16,30 @@ from ebbtide.errors import InternalError
 from ebbtide.spark_border.names import quoted
 from ebbtide.spark_border.session import is_connect
 
-__all__ = ["compute_once", "interruptible", "observed", "reported"]
+__all__ = ["compute_once", "interruptible", "observe_metrics", "wait_for_metrics"]
 
 _T = TypeVar("_T")
 # Spark reports metrics through a queue that can be seconds behind, and drops events when it is full.
 _REPORT_SECONDS = 120
 
 
-def observed(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tuple[DataFrame, Observation]:
+def observe_metrics(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tuple[DataFrame, Observation]:
     """The frame, and what will tell the aggregates over the rows that pass this point in its next action.
 
     They are columns, or SQL, which is quicker (see `column`).
     """
     observation = Observation()
-    return frame.observe(observation, *_named(metrics)), observation
+    return frame.observe(observation, *_name_metrics(metrics)), observation
 
 
-def _named(metrics: Mapping[str, Column | str]) -> list[Column]:
+def _name_metrics(metrics: Mapping[str, Column | str]) -> list[Column]:
     return [
         F.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
         for name, value in metrics.items()
     ]
 
 
-def reported(observation: Observation) -> dict[str, Any]:
+def wait_for_metrics(observation: Observation) -> dict[str, Any]:
     """The metrics of a finished action. Spark's own call would wait for ever where they never come."""
     answers: list[dict[str, Any]] = []
 
@@ -62,10 +62,10 @@ def compute_once(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, st
     if is_connect(spark):
         # Its checkpoint does not hand on what was observed on the way, so the rows are looked at a second time.
         kept = frame.localCheckpoint()
-        [row] = kept.agg(*_named(metrics)).collect()
+        [row] = kept.agg(*_name_metrics(metrics)).collect()
         return kept, row.asDict()
-    passing, observation = observed(frame, metrics)
-    return passing.localCheckpoint(), reported(observation)
+    passing, observation = observe_metrics(frame, metrics)
+    return passing.localCheckpoint(), wait_for_metrics(observation)
 
 
 def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable[[], _T], Callable[[], object]]:

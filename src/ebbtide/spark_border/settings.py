@@ -56,14 +56,14 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
     wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
     if local:
         wanted = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
-    with _held(spark, wanted):
+    with _hold_settings(spark, wanted):
         yield
 
 
 @contextmanager
 def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
     """Session settings for an eager write, put back afterwards."""
-    with _held(spark, _WRITE_SETTINGS):
+    with _hold_settings(spark, _WRITE_SETTINGS):
         yield
 
 
@@ -78,7 +78,7 @@ def search_settings(spark: SparkSession, *, few_shuffles: bool) -> Iterator[None
     wanted = {_LIST_LENGTH: str(max(int(spark.conf.get(_LIST_LENGTH) or 0), 256))}
     if few_shuffles:
         wanted[_SHUFFLE_PARTITIONS] = str(min(int(spark.conf.get(_SHUFFLE_PARTITIONS) or 200), 8))
-    with _held(spark, wanted):
+    with _hold_settings(spark, wanted):
         yield
 
 
@@ -92,7 +92,7 @@ def read_by_field_id(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _held(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def _hold_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Session settings while a block runs. Several threads may use one session: the first sets, the last puts back."""
     with _held_lock:
         for name, value in wanted.items():

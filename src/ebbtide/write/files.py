@@ -117,11 +117,11 @@ def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging)
         metrics["change_rows"] = F.count_if(is_change_label(label))
         metrics["long_labels"] = F.collect_set(F.when(is_long_label(label), label))
     with border.spark_errors(f"writing data files of {plan.target.store.url}"), border.parquet_write_settings(spark):
-        rows, observation = border.observed(frame.select(*selected), metrics)
+        rows, observation = border.observe_metrics(frame.select(*selected), metrics)
         if plan.label_name is not None:
             rows = rows.withColumn(plan.label_name, shortened_label(border.column(plan.label_name)))
         border.parquet_writer(rows, partition_column=plan.label_name).parquet(staging.spark_path)
-    answer = border.reported(observation)
+    answer = border.wait_for_metrics(observation)
     return _Counted(answer["rows"], answer.get("change_rows", 0), tuple(answer.get("long_labels", ())))
 
 

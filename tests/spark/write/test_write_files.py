@@ -360,7 +360,7 @@ def test_failed_write_leaves_the_table_as_it_was(spark, tmp_path, partition_colu
 
 @pytest.mark.parametrize("reported", [{"rows": 99}, {"rows": 101}])
 def test_count_that_differs_from_the_footers_is_never_committed(spark, tmp_path, monkeypatch, reported):
-    monkeypatch.setattr(spark_border, "reported", lambda observation: reported)
+    monkeypatch.setattr(spark_border, "wait_for_metrics", lambda observation: reported)
     target = write_target(tmp_path, struct(id="long"))
     with pytest.raises(InternalError, match="100"):
         write_files(spark, spark.range(100), target)
@@ -373,7 +373,7 @@ def test_write_without_a_report_of_spark_is_refused(spark, tmp_path, monkeypatch
 
         return frame, Observation()
 
-    monkeypatch.setattr(spark_border, "observed", never_used)
+    monkeypatch.setattr(spark_border, "observe_metrics", never_used)
     monkeypatch.setattr(spark_border.running, "_REPORT_SECONDS", 1)
     target = write_target(tmp_path, struct(id="long"))
     with pytest.raises(InternalError, match="did not report"):

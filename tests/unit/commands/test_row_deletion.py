@@ -24,7 +24,7 @@ from ebbtide.commands.row_level.plan import (
     RewriteFiles,
     WholeFiles,
     WholeTable,
-    divided,
+    divide_matched,
     is_same_way,
     plan_rows,
     should_write_persistent_deletion_vectors,
@@ -114,9 +114,9 @@ def test_auto_rewrites_a_file_that_keeps_less_than_half_of_its_rows(rows, alread
     file = ScanFile(add, "file:/t/a", "a", size_is_checked=True)
     found = (file, RowIndexSet.from_range(already, already + matched))
     auto = MarkRows(Everywhere(), None, rewrites_mostly_marked=True)
-    assert divided(auto, [found]) == (([], [found]) if rewritten else ([found], []))
-    assert divided(MarkRows(Everywhere(), None), [found]) == ([found], [])
-    assert divided(RewriteFiles(Everywhere(), None), [found]) == ([], [found])
+    assert divide_matched(auto, [found]) == (([], [found]) if rewritten else ([found], []))
+    assert divide_matched(MarkRows(Everywhere(), None), [found]) == ([found], [])
+    assert divide_matched(RewriteFiles(Everywhere(), None), [found]) == ([], [found])
 
 
 def test_logical_rows_are_known_only_when_every_file_counts_its_rows():

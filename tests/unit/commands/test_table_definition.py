@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 from tests.support.write_targets import struct
 
-from ebbtide.commands.define.definition import TableDefinition, check_partitioning, defined, schema_of
+from ebbtide.commands.define.definition import TableDefinition, check_partitioning, define_table, schema_of
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
 
@@ -18,15 +18,15 @@ def fields_of(metadata):
 
 
 def test_a_plain_table_has_the_oldest_protocol_and_an_id_of_its_own():
-    protocol, metadata = defined(TableDefinition(struct(id="long", name="string"), description="d"))
+    protocol, metadata = define_table(TableDefinition(struct(id="long", name="string"), description="d"))
     assert (protocol.min_reader_version, protocol.min_writer_version, protocol.writer_features) == (1, 2, None)
     assert (metadata.partition_columns, metadata.configuration, metadata.description) == ((), {}, "d")
-    assert metadata.id != defined(TableDefinition(struct(id="long")))[1].id
+    assert metadata.id != define_table(TableDefinition(struct(id="long")))[1].id
 
 
 def test_column_mapping_numbers_fields_at_every_level():
     schema = struct(a="long", s=struct(x="long"), l=ArrayType(struct(y="long")), m=MapType(LONG, struct(z="long")))
-    protocol, metadata = defined(TableDefinition(schema, properties={"delta.columnMapping.mode": "id"}))
+    protocol, metadata = define_table(TableDefinition(schema, properties={"delta.columnMapping.mode": "id"}))
     assert metadata.configuration["delta.columnMapping.maxColumnId"] == "7"
     assert (protocol.min_reader_version, protocol.writer_features) == (
         2,
@@ -42,7 +42,7 @@ def test_column_mapping_numbers_fields_at_every_level():
 
 
 def test_partition_columns_are_spelled_as_the_schema_spells_them():
-    _, metadata = defined(TableDefinition(struct(Id="long", Day="date"), ("DAY",)))
+    _, metadata = define_table(TableDefinition(struct(Id="long", Day="date"), ("DAY",)))
     assert metadata.partition_columns == ("Day",)
 
 
@@ -75,7 +75,7 @@ def test_columns_that_cannot_part_files_are_refused(schema, wanted, error_class)
     ],
 )
 def test_properties_bring_their_features(properties, features):
-    protocol, metadata = defined(TableDefinition(struct(a="long"), properties=properties))
+    protocol, metadata = define_table(TableDefinition(struct(a="long"), properties=properties))
     assert features <= (protocol.writer_features or frozenset())
     assert not any(key.startswith("delta.feature.") for key in metadata.configuration)
 
@@ -93,14 +93,14 @@ def test_properties_bring_their_features(properties, features):
 )
 def test_properties_that_nobody_may_set_are_refused(properties):
     with pytest.raises(RequestError):
-        defined(TableDefinition(struct(a="long"), properties=properties))
+        define_table(TableDefinition(struct(a="long"), properties=properties))
 
 
 @pytest.mark.parametrize("name", ["delta.enableIcebergCompatV2", "delta.rowTrackingSuspended"])
 def test_properties_that_ebbtide_cannot_keep_are_refused(name):
     with pytest.raises(UnsupportedFeatureError, match="cannot be made"):
-        defined(TableDefinition(struct(a="long"), properties={name: "true"}))
-    defined(TableDefinition(struct(a="long"), properties={name: "false"}))
+        define_table(TableDefinition(struct(a="long"), properties={name: "true"}))
+    define_table(TableDefinition(struct(a="long"), properties={name: "false"}))
 
 
 def test_the_columns_of_a_frame_lose_rules_and_marks_and_keep_comments():
@@ -135,4 +135,4 @@ def test_names_that_differ_only_in_case_are_refused_at_every_level():
 
 def test_the_change_data_feed_keeps_its_names():
     with pytest.raises(RequestError, match="RESERVED_CDC_COLUMNS_ON_WRITE"):
-        defined(TableDefinition(struct(_Change_Type="long"), properties={"delta.enableChangeDataFeed": "true"}))
+        define_table(TableDefinition(struct(_Change_Type="long"), properties={"delta.enableChangeDataFeed": "true"}))

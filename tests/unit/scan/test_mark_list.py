@@ -8,7 +8,7 @@ from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.protocol.actions import AddFile
 from ebbtide.scan.files import ScanFile
 from ebbtide.scan.kept_rows import without_rows
-from ebbtide.scan.mark_list import has_few_marks, listed
+from ebbtide.scan.mark_list import has_few_marks, is_one_of
 
 
 def file(*, rows, marks):
@@ -33,5 +33,5 @@ def test_few_marks_of_small_files_are_listed(files, few):
 
 
 def test_list_is_sql():
-    assert listed("row", RowIndexSet([3, 1 << 40])) == f"row IN (3L, {1 << 40}L)"
-    assert listed("row", RowIndexSet()) == "false"
+    assert is_one_of("row", RowIndexSet([3, 1 << 40])) == f"row IN (3L, {1 << 40}L)"
+    assert is_one_of("row", RowIndexSet()) == "false"

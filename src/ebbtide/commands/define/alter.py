@@ -96,7 +96,7 @@ def set_properties(
     """
     if not properties:
         raise RequestError("SET TBLPROPERTIES needs at least one property.")
-    spelled = _spelled(properties)
+    spelled = _spell_keys(properties)
     operation = Operation(
         "SET TBLPROPERTIES",
         {"properties": orjson.dumps(spelled).decode()},
@@ -104,7 +104,7 @@ def set_properties(
     )
 
     def changes(snapshot: Snapshot) -> list[Action]:
-        return _setting(snapshot, spelled) or [snapshot.metadata]
+        return _actions_to_set(snapshot, spelled) or [snapshot.metadata]
 
     return _commit(store, changes, operation, options, hint)
 
@@ -118,7 +118,7 @@ def unset_properties(
     hint: Snapshot | None = None,
 ) -> AlterResult:
     """Take properties away, so that their defaults hold again. What they once brought to the protocol stays."""
-    spelled = [_spelling(key) for key in keys]
+    spelled = [_spell_key(key) for key in keys]
     if not spelled:
         raise RequestError("UNSET TBLPROPERTIES needs at least one property.")
     operation = Operation(
@@ -128,7 +128,7 @@ def unset_properties(
     )
 
     def changes(snapshot: Snapshot) -> list[Action]:
-        return _unsetting(snapshot, spelled, if_exists=if_exists) or [snapshot.metadata]
+        return _actions_to_unset(snapshot, spelled, if_exists=if_exists) or [snapshot.metadata]
 
     return _commit(store, changes, operation, options, hint)
 
@@ -145,7 +145,7 @@ def add_feature_support(
     )
 
     def changes(snapshot: Snapshot) -> list[Action]:
-        return _setting(snapshot, {f"{FEATURE_PREFIX}{feature}": "supported"})
+        return _actions_to_set(snapshot, {f"{FEATURE_PREFIX}{feature}": "supported"})
 
     return _commit(store, changes, operation, options, hint)
 
@@ -180,7 +180,7 @@ def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
 
     A new table may have constraints, column mapping and row tracking, which an older one cannot get this way.
     """
-    spelled = _spelled(properties, is_new=True)
+    spelled = _spell_keys(properties, is_new=True)
     TableProperties.check(spelled)
     for declared in TableProperties.declared():
         refused = declared.name in _FIXED and declared.name not in _FREE_AT_FIRST and declared.name in spelled
@@ -193,21 +193,21 @@ def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
     return spelled
 
 
-def _spelled(properties: Mapping[str, str], *, is_new: bool = False) -> dict[str, str]:
+def _spell_keys(properties: Mapping[str, str], *, is_new: bool = False) -> dict[str, str]:
     """The properties under the names Delta gives them; RequestError for one that nobody may set."""
     spelled: dict[str, str] = {}
     for key, value in properties.items():
-        name = _spelling(key, is_new=is_new)
+        name = _spell_key(key, is_new=is_new)
         if name in spelled:
             raise RequestError(f"The property {name} is given twice.")
         spelled[name] = value
     return spelled
 
 
-def _spelling(key: str, *, is_new: bool = False) -> str:
+def _spell_key(key: str, *, is_new: bool = False) -> str:
     lowered = key.lower()
     if not lowered.startswith("delta."):
-        return _reserved(key)
+        return _refuse_reserved(key)
     if lowered.startswith(CONSTRAINT_PREFIX) and is_new:
         return CONSTRAINT_PREFIX + key[len(CONSTRAINT_PREFIX) :]
     if lowered.startswith(CONSTRAINT_PREFIX):
@@ -239,7 +239,7 @@ def _spelling(key: str, *, is_new: bool = False) -> str:
     return name
 
 
-def _reserved(key: str) -> str:
+def _refuse_reserved(key: str) -> str:
     if key.lower() in {"location", "provider", "external", "owner", "is_managed_location"}:
         raise RequestError(
             f"The property {key!r} is reserved: Spark keeps a table's place, format and owner under such names.",
@@ -269,7 +269,7 @@ def _feature_name(name: str) -> str:
     return feature.name
 
 
-def _setting(snapshot: Snapshot, properties: Mapping[str, str]) -> list[Action]:
+def _actions_to_set(snapshot: Snapshot, properties: Mapping[str, str]) -> list[Action]:
     """The actions that set the properties, or RequestError; none when nothing would change."""
     TableProperties.check(properties)
     for name, reason in _FIXED.items():
@@ -279,14 +279,14 @@ def _setting(snapshot: Snapshot, properties: Mapping[str, str]) -> list[Action]:
     stored = {key: value for key, value in properties.items() if key != "comment"}
     actions = property_changes(snapshot.protocol, snapshot.metadata, set=stored, unset=_stale(snapshot, properties))
     if comment is not None:
-        actions = _described(snapshot, actions, comment)
+        actions = _set_comment(snapshot, actions, comment)
     after = next((action for action in actions if isinstance(action, Metadata)), snapshot.metadata)
     _check_retention(after, properties)
     _check_change_feed(snapshot, after)
     return actions
 
 
-def _unsetting(snapshot: Snapshot, keys: Sequence[str], *, if_exists: bool) -> list[Action]:
+def _actions_to_unset(snapshot: Snapshot, keys: Sequence[str], *, if_exists: bool) -> list[Action]:
     present = {key.lower() for key in snapshot.metadata.configuration}
     for key in keys:
         if key.startswith(FEATURE_PREFIX):
@@ -301,7 +301,7 @@ def _unsetting(snapshot: Snapshot, keys: Sequence[str], *, if_exists: bool) -> l
             )
     unset = [*keys, *(_ENABLEMENT if "delta.enableInCommitTimestamps" in keys else ())]
     actions = property_changes(snapshot.protocol, snapshot.metadata, unset=unset)
-    return _described(snapshot, actions, None) if "comment" in keys else actions
+    return _set_comment(snapshot, actions, None) if "comment" in keys else actions
 
 
 def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> None:
@@ -322,7 +322,7 @@ def _stale(snapshot: Snapshot, properties: Mapping[str, str]) -> tuple[str, ...]
     return _ENABLEMENT if ends and snapshot.properties.enable_in_commit_timestamps else ()
 
 
-def _described(snapshot: Snapshot, actions: Sequence[Action], comment: str | None) -> list[Action]:
+def _set_comment(snapshot: Snapshot, actions: Sequence[Action], comment: str | None) -> list[Action]:
     metadata = next((action for action in actions if isinstance(action, Metadata)), snapshot.metadata)
     others: list[Action] = [action for action in actions if not isinstance(action, Metadata)]
     if metadata is snapshot.metadata and metadata.description == comment:

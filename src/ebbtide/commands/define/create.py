@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.commands.define.definition import TableDefinition, defined, target_of
+from ebbtide.commands.define.definition import TableDefinition, define_table, target_of
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.commands.row_level.committing import assert_not_append_only, refresh_readers
@@ -84,7 +84,7 @@ def create_table(spark: SparkSession, request: CreateRequest) -> CreateResult:
 
 
 def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
-    protocol, metadata = defined(request.definition, defaults=request.default_properties())
+    protocol, metadata = define_table(request.definition, defaults=request.default_properties())
     _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
     committed = transaction.commit((), _operation(request, metadata))
@@ -95,7 +95,7 @@ def _replace(spark: SparkSession, request: CreateRequest, transaction: Transacti
     snapshot = transaction.snapshot
     ensure_writable(snapshot.protocol, snapshot.metadata)
     assert_not_append_only(snapshot)
-    protocol, metadata = defined(request.definition, replaced=snapshot, defaults=request.default_properties())
+    protocol, metadata = define_table(request.definition, replaced=snapshot, defaults=request.default_properties())
     _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
     removed = _all_rows(spark, request, transaction)

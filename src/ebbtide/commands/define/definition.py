@@ -1,8 +1,8 @@
 """What must the log say of a table that is made, or made anew?
 
-A `TableDefinition` is what a caller wants: columns, partitioning, properties, a comment. `defined` turns it into the
-protocol and the metadata of the commit, or says why there can be no such table. Nothing is read but the definition and,
-where a table is replaced, what it was: its id stays, and its protocol only grows. See "Change Metadata" in PROTOCOL.md.
+A `TableDefinition` is what a caller wants: columns, partitioning, properties, a comment. `define_table` turns it
+into the commit's protocol and metadata, or says why there can be no such table. It reads only the definition and, for a
+replaced table, what that was: its id stays, and its protocol only grows. See "Change Metadata" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "TableDefinition",
     "check_column_names",
     "check_partitioning",
-    "defined",
+    "define_table",
     "refuse_nested_void",
     "schema_of",
     "target_of",
@@ -78,12 +78,12 @@ def schema_of(schema: T.StructType, *, keeps_rules: bool = False) -> StructType:
     A frame's columns say nothing of what later rows may hold, so all of them are nullable, and metadata that engines
     keep for themselves is left out. With `keeps_rules` the schema is somebody's words for the table and is kept.
     """
-    described = _described(_with_lengths_noted(schema).jsonValue(), keeps_rules=keeps_rules)
+    described = _describe_type(_with_lengths_noted(schema).jsonValue(), keeps_rules=keeps_rules)
     _refuse_repeated(schema)
     return parse_schema(_schema_text(described), source="the columns of the DataFrame")
 
 
-def defined(
+def define_table(
     definition: TableDefinition,
     *,
     replaced: Snapshot | None = None,
@@ -109,11 +109,11 @@ def defined(
         configuration = {**replaced.metadata.configuration, **configuration}
     configuration = _with_row_tracking(configuration, replaced)
     mode = TableProperties.parse(configuration).column_mapping_mode
-    partition_columns = _checked(definition, configuration, mode)
+    partition_columns = _check_definition(definition, configuration, mode)
     schema = definition.schema
     if mode != "none":
         first = 0 if replaced is None else int(replaced.metadata.configuration.get(MAX_COLUMN_ID, 0))
-        schema, highest = _mapped(schema, first)
+        schema, highest = _map_columns(schema, first)
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = Metadata(
         id=str(uuid4()) if replaced is None else replaced.metadata.id,
@@ -145,7 +145,7 @@ def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata, *, con
 # --- what may be a table ----------------------------------------------------------------------------------------------
 
 
-def _checked(definition: TableDefinition, configuration: Mapping[str, str], mode: str) -> tuple[str, ...]:
+def _check_definition(definition: TableDefinition, configuration: Mapping[str, str], mode: str) -> tuple[str, ...]:
     """The partition columns as the schema spells them; RequestError for a table that cannot be."""
     schema = definition.schema
     if schema.fields and all(item.type == _VOID for item in schema.fields):
@@ -265,14 +265,16 @@ def _schema_text(described: Any) -> str:
     return T.StructType.fromJson(described).json()
 
 
-def _described(value: Any, *, keeps_rules: bool) -> Any:
+def _describe_type(value: Any, *, keeps_rules: bool) -> Any:
     """The JSON of a frame's type, as a table may have it."""
     if isinstance(value, list):
-        return [_described(item, keeps_rules=keeps_rules) for item in value]
+        return [_describe_type(item, keeps_rules=keeps_rules) for item in value]
     if not isinstance(value, dict):
         return value
     relaxed = {
-        key: _described(item, keeps_rules=keeps_rules) if key != "metadata" else _kept(item, keeps_rules=keeps_rules)
+        key: _describe_type(item, keeps_rules=keeps_rules)
+        if key != "metadata"
+        else _keep_metadata(item, keeps_rules=keeps_rules)
         for key, item in value.items()
     }
     for key in ("nullable", "containsNull", "valueContainsNull"):
@@ -313,7 +315,7 @@ def _as_strings(data_type: T.DataType) -> T.DataType:
     return data_type
 
 
-def _kept(metadata: Mapping[str, Any], *, keeps_rules: bool) -> dict[str, Any]:
+def _keep_metadata(metadata: Mapping[str, Any], *, keeps_rules: bool) -> dict[str, Any]:
     if COLLATIONS in metadata:
         raise UnsupportedFeatureError(
             "A column with a collation cannot be written: statistics would have to follow the collation.",
@@ -325,7 +327,7 @@ def _kept(metadata: Mapping[str, Any], *, keeps_rules: bool) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key == CHAR_VARCHAR or not key.startswith(prefixes)}
 
 
-def _mapped(schema: StructType, first: int) -> tuple[StructType, int]:
+def _map_columns(schema: StructType, first: int) -> tuple[StructType, int]:
     """The schema with column ids after `first` and physical names of its own, and the highest id."""
     highest = first
 

@@ -51,7 +51,7 @@ class DeleteCommand(RowLevelCommand[DeleteRequest, DeleteMetrics, DeleteResult])
         return self.request.operation
 
     @contextmanager
-    def opened(self, snapshot: Snapshot) -> Iterator[None]:
+    def open_inputs(self, snapshot: Snapshot) -> Iterator[None]:
         with condition_tables(self.spark, snapshot, self.request) as self.request:
             yield
 
@@ -63,9 +63,9 @@ class DeleteCommand(RowLevelCommand[DeleteRequest, DeleteMetrics, DeleteResult])
         return self.perform_delete(transaction, self.plan(transaction.snapshot, self.bind(transaction.snapshot)))
 
     @contextmanager
-    def planned(self) -> Iterator[tuple[Snapshot, Plan]]:
+    def open_plan(self) -> Iterator[tuple[Snapshot, Plan]]:
         """The plan that `run` would carry out, and the table it is for; nothing is written."""
-        with self.looking() as snapshot:
+        with self.open_snapshot() as snapshot:
             self.on_phase("Looking for matching rows")
             yield snapshot, self.plan(snapshot, self.bind(snapshot))
 

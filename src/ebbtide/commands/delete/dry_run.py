@@ -66,7 +66,7 @@ def forecast_delete(
 ) -> DeleteForecast:
     """Run the request without writing or committing anything; it raises what the real DELETE would raise so far."""
     command = DeleteCommand(spark, request, on_phase=on_phase)
-    with command.planned() as (snapshot, plan):
+    with command.open_plan() as (snapshot, plan):
         if isinstance(plan, WholeTable | WholeFiles):
             return _without_files(snapshot, plan.files)
         return _without_rows(command, snapshot, plan)

@@ -18,7 +18,7 @@ __all__ = ["explain_delete"]
 
 def explain_delete(spark: SparkSession, request: DeleteRequest) -> list[str]:
     """The plan, line by line; raises what the DELETE itself would raise before it reads data."""
-    with DeleteCommand(spark, request).planned() as (snapshot, plan):
+    with DeleteCommand(spark, request).open_plan() as (snapshot, plan):
         return plan_lines("DeltaDelete", snapshot, plan, how=_how(plan), whole="removed")
 
 

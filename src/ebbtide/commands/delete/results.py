@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from ebbtide.commands.results import CommandResult, counted, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, named_metrics
 from ebbtide.commands.row_level.counters import table_partition_count, total_bytes
 from ebbtide.log import Snapshot
 
@@ -90,17 +90,18 @@ class DeleteResult(CommandResult[DeleteMetrics]):
 
     def sentences(self) -> list[str]:
         metrics = self.metrics
-        rows = "an unknown number of rows" if self.num_affected_rows < 0 else counted(self.num_affected_rows, "row")
+        rows = (
+            "an unknown number of rows" if self.num_affected_rows < 0 else format_count(self.num_affected_rows, "row")
+        )
         vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
         sentences = [f"{rows} deleted"]
         if vectors:
-            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{format_count(vectors, 'file')} marked, not rewritten")
         if metrics.num_removed_files:
-            sentences.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+            sentences.append(f"{format_count(metrics.num_removed_files, 'file')} removed")
         if metrics.num_added_files:
-            sentences.append(
-                f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_copied_rows, 'row')}"
-            )
+            copied = format_count(metrics.num_copied_rows, "row")
+            sentences.append(f"{format_count(metrics.num_added_files, 'file')} written with {copied}")
         return sentences
 
 

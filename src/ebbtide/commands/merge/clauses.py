@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
 from ebbtide.commands.merge.bound_columns import Rebinder
-from ebbtide.commands.merge.evolution import UNRESOLVED, by_field, evolved, has_same_fields
+from ebbtide.commands.merge.evolution import UNRESOLVED, evolve_metadata, has_same_fields, split_by_field
 from ebbtide.commands.merge.request import DeleteClause, Expression, InsertClause, MergeRequest, UpdateClause, ValuesOf
 from ebbtide.commands.merge.source import Source
 from ebbtide.commands.row_level.assignments import Assignment, Target, find_target, refuse_identity
@@ -115,7 +115,7 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     # Without an alias of the user's there is nothing to call the table by, and Spark's messages show no name of ours.
     target = empty_frame(spark, snapshot)
     target = target.alias(alias) if request.target_alias else target
-    metadata = evolved(snapshot, request, source)
+    metadata = evolve_metadata(snapshot, request, source)
     schema = snapshot.schema if metadata is snapshot.metadata else parse_schema(metadata.schema_string)
     rebinder = Rebinder(spark, target, alias, source)
     place = WriteTarget.of(snapshot)
@@ -268,7 +268,7 @@ class _Binder:
             refuse_identity(field)
             whole = Assignment(Target((field.name,), field), value, column.dataType)
             if kind == "update" and self.evolves:
-                yield from by_field(whole)
+                yield from split_by_field(whole)
             else:
                 self._check_nested(whole)
                 yield whole

@@ -20,13 +20,13 @@ from ebbtide.protocol.features import column_mapping_mode
 from ebbtide.protocol.schema import DataType, StructField, StructType, parse_schema, split_column_path
 from ebbtide.protocol.schema_evolution import evolved_metadata
 
-__all__ = ["UNRESOLVED", "by_field", "evolved", "has_same_fields"]
+__all__ = ["UNRESOLVED", "split_by_field", "evolve_metadata", "has_same_fields"]
 
 # What the reference calls a name in a merge that means nothing.
 UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 
 
-def evolved(snapshot: Snapshot, request: MergeRequest, source: Source) -> Metadata:
+def evolve_metadata(snapshot: Snapshot, request: MergeRequest, source: Source) -> Metadata:
     """The table's metadata with the columns and nested fields that the merge adds; the same if it adds none."""
     if not request.schema_evolution:
         return snapshot.metadata
@@ -41,7 +41,7 @@ def evolved(snapshot: Snapshot, request: MergeRequest, source: Source) -> Metada
                 key = source.key(path[0])
                 field = _along(_protocol_field(column), path)
                 known = wanted.get(key)
-                wanted[key] = field if known is None else _united(known, field)
+                wanted[key] = field if known is None else _unite_fields(known, field)
     incoming = StructType(tuple(wanted[name] for name in source.fields if name in wanted))
     mode = column_mapping_mode(snapshot.protocol, snapshot.metadata)
     return evolved_metadata(snapshot.metadata, incoming, column_mapping_mode=mode)
@@ -70,17 +70,17 @@ def _along(field: StructField, path: Sequence[str]) -> StructField:
     return StructField(field.name, StructType(kept), field.nullable, field.metadata)
 
 
-def _united(one: StructField, other: StructField) -> StructField:
+def _unite_fields(one: StructField, other: StructField) -> StructField:
     if not (isinstance(one.type, StructType) and isinstance(other.type, StructType)):
         return one
     fields = {field.name.lower(): field for field in one.type.fields}
     for field in other.type.fields:
         known = fields.get(field.name.lower())
-        fields[field.name.lower()] = field if known is None else _united(known, field)
+        fields[field.name.lower()] = field if known is None else _unite_fields(known, field)
     return StructField(one.name, StructType(tuple(fields.values())), one.nullable, one.metadata)
 
 
-def by_field(assignment: Assignment) -> Iterator[Assignment]:
+def split_by_field(assignment: Assignment) -> Iterator[Assignment]:
     """A struct of the source that lacks fields of the column is assigned field by field, so that those are kept."""
     given, wanted = assignment.given, assignment.target.field.type
     if _covers(given, wanted) or not (isinstance(given, T.StructType) and isinstance(wanted, StructType)):
@@ -91,7 +91,7 @@ def by_field(assignment: Assignment) -> Iterator[Assignment]:
         if field is None:
             raise UnknownColumnError(f"'{assignment.target.shown}' has no field '{part.name}'.", error_class=UNRESOLVED)
         target = Target((*assignment.target.path, field.name), field)
-        yield from by_field(Assignment(target, assignment.value.getField(part.name), part.dataType))
+        yield from split_by_field(Assignment(target, assignment.value.getField(part.name), part.dataType))
 
 
 def _covers(given: T.DataType, wanted: DataType) -> bool:

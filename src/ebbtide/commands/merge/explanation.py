@@ -23,7 +23,7 @@ __all__ = ["explain_merge"]
 def explain_merge(spark: SparkSession, request: MergeRequest) -> list[str]:
     """The plan, line by line; raises what the MERGE itself would raise before it reads data."""
     command = MergeCommand(spark, request)
-    with command.looking() as snapshot:
+    with command.open_snapshot() as snapshot:
         merge, source = command.bind(snapshot)
         scopes = Scopes.of(spark, snapshot, merge, source)
         keys = [item.column for item in key_ranges(merge, scopes)]

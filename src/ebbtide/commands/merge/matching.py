@@ -123,12 +123,12 @@ def find_matches(
         few = total_rows(chunk) <= ONE_TASK_ROWS and strategy.sends_source
         if source.keys is None:
             way = strategy.join_way(in_one_task=few and strategy.joins_in_one_task, by_keys=True)
-            decided = _decided(scan, target, merge, source, way)
+            decided = _decide_by_join(scan, target, merge, source, way)
         else:
-            decided = _looked_up(scan, source.keys.paired(spark, target), merge, source.keys)
+            decided = _decide_by_lookup(scan, source.keys.paired(spark, target), merge, source.keys)
         # Where partners matter there is a second one for each pair: the row of the source, with no file.
         rows = decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided
-        folded = _folded(rows, merge, few=few, with_paired=strategy.needs_paired_files)
+        folded = _fold_kinds(rows, merge, few=few, with_paired=strategy.needs_paired_files)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
             words = folded.toArrow()
         if not strategy.allows_several_partners and pc.any(pc.greater(words["pairs"], words["partnered"])).as_py():
@@ -146,7 +146,9 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
     return chosen
 
 
-def _decided(scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, way: JoinWay) -> DataFrame:
+def _decide_by_join(
+    scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, way: JoinWay
+) -> DataFrame:
     """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, way=way)
@@ -171,7 +173,7 @@ def _decided(scan: PositionedScan, target: DataFrame, merge: BoundMerge, source:
     )
 
 
-def _looked_up(scan: PositionedScan, paired: DataFrame, merge: BoundMerge, keys: SourceKeys) -> DataFrame:
+def _decide_by_lookup(scan: PositionedScan, paired: DataFrame, merge: BoundMerge, keys: SourceKeys) -> DataFrame:
     """The same, from rows of the target that have a partner and clauses without conditions: the first one holds."""
     return paired.selectExpr(
         f"{scan.file_column} AS file",
@@ -191,7 +193,7 @@ def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
     return kind
 
 
-def _folded(decided: DataFrame, merge: BoundMerge, *, few: bool, with_paired: bool) -> DataFrame:
+def _fold_kinds(decided: DataFrame, merge: BoundMerge, *, few: bool, with_paired: bool) -> DataFrame:
     bits = decided.selectExpr("file", *block_and_bit("row"), "is_pair", "kind")
     if few:
         bits = bits.coalesce(1)

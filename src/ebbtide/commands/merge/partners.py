@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from ebbtide.commands.merge.source import PLACE_BITS, Source
 from ebbtide.commands.merge.strategy import MergeThresholds
 from ebbtide.deletion_vectors import RowIndexSet
-from ebbtide.scan.mark_list import listed
+from ebbtide.scan.mark_list import is_one_of
 from ebbtide.scan.mark_lookup import mark_lookup
 
 __all__ = ["Partners"]
@@ -63,7 +63,7 @@ class Partners:
     def is_partner(self, spark: SparkSession, source: Source, thresholds: MergeThresholds) -> Column | None:
         """Whether a row of the source is one of them; None when there are too many to look up."""
         if self.count <= thresholds.listed_partners:
-            return F.expr(listed(source.number, self._numbers()))
+            return F.expr(is_one_of(source.number, self._numbers()))
         parts = range(source.number_parts)
         places = [self.places.get(part, RowIndexSet()) for part in parts]
         lookup = mark_lookup(places, parts, most_blocks=thresholds.partner_blocks)

@@ -122,7 +122,7 @@ def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
         return _write(plan, searched, found)
     inserted = plan.source.num_rows - partners.count
     outcome = MergeOutcome(searched.matches, FileWork(written=written), inserted, searched.time_ms)
-    return replace(_finished(plan, outcome, []), rewrite_time_ms=elapsed_ms(started))
+    return replace(_finish(plan, outcome, []), rewrite_time_ms=elapsed_ms(started))
 
 
 def _write(plan: MergePlan, searched: _Searched, found: Sequence[ScanFile]) -> MergeOutcome:
@@ -137,10 +137,10 @@ def _write(plan: MergePlan, searched: _Searched, found: Sequence[ScanFile]) -> M
         # Nothing but copies: the conditions of all clauses turned out to hold nowhere.
         outcome.work.discard(plan.snapshot.store)
         outcome, rewritten = replace(outcome, work=FileWork()), []
-    return replace(_finished(plan, outcome, rewritten), rewrite_time_ms=elapsed_ms(started))
+    return replace(_finish(plan, outcome, rewritten), rewrite_time_ms=elapsed_ms(started))
 
 
-def _finished(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[RewrittenFile]) -> MergeOutcome:
+def _finish(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[RewrittenFile]) -> MergeOutcome:
     """The rows are written: what becomes of the files that they come from."""
     _check_rows(plan, outcome, rewritten)
     work = replace(outcome.work, replaced=tuple(file.add for file, _ in rewritten))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ebbtide.commands.results import CommandResult, counted, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, named_metrics
 
 __all__ = ["MergeMetrics", "MergeResult"]
 
@@ -128,7 +128,7 @@ class MergeResult(CommandResult[MergeMetrics]):
     def sentences(self) -> list[str]:
         metrics = self.metrics
         sentences = [
-            f"{counted(number, 'row')} {done}"
+            f"{format_count(number, 'row')} {done}"
             for number, done in (
                 (self.num_updated_rows, "updated"),
                 (self.num_deleted_rows, "deleted"),
@@ -138,9 +138,9 @@ class MergeResult(CommandResult[MergeMetrics]):
         ]
         vectors = metrics.num_target_deletion_vectors_added + metrics.num_target_deletion_vectors_updated
         if vectors:
-            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{format_count(vectors, 'file')} marked, not rewritten")
         if metrics.num_target_files_removed:
-            sentences.append(f"{counted(metrics.num_target_files_removed, 'file')} removed")
+            sentences.append(f"{format_count(metrics.num_target_files_removed, 'file')} removed")
         if metrics.num_target_files_added:
-            sentences.append(f"{counted(metrics.num_target_files_added, 'file')} written")
+            sentences.append(f"{format_count(metrics.num_target_files_added, 'file')} written")
         return sentences or ["no row changed"]

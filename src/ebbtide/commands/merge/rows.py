@@ -98,9 +98,9 @@ class RowMerge:
         merge = self.plan.merge
         return {
             "predicate": orjson.dumps([merge.shown]).decode(),
-            "matchedPredicates": _recorded(merge.matched),
-            "notMatchedPredicates": _recorded(merge.not_matched),
-            "notMatchedBySourcePredicates": _recorded(merge.by_source),
+            "matchedPredicates": _record_clauses(merge.matched),
+            "notMatchedPredicates": _record_clauses(merge.not_matched),
+            "notMatchedBySourcePredicates": _record_clauses(merge.by_source),
         }
 
     def discard(self) -> None:
@@ -139,7 +139,7 @@ class RowMerge:
         return any(border.file_path_of(name).startswith(root) for name in names)
 
 
-def _recorded(clauses: Sequence[BoundClause]) -> str:
+def _record_clauses(clauses: Sequence[BoundClause]) -> str:
     return orjson.dumps(
         [
             {**({} if clause.shown is None else {"predicate": clause.shown}), "actionType": clause.kind}

@@ -88,7 +88,7 @@ class MergeWriter:
         is_new = self.columns.is_inserted
         if self.strategy.writes_change_data:
             is_new += f" AND {self.columns.change_type} IS NULL"
-        rows, counting = border.observed(self._united(frames), {"inserted": f"count_if({is_new})"})
+        rows, counting = border.observe_metrics(self._united(frames), {"inserted": f"count_if({is_new})"})
         written = write_files(
             self.spark,
             rows,
@@ -97,7 +97,7 @@ class MergeWriter:
             extra_columns=self.rows.ids.in_files if self.rows.ids else None,
         )
         try:
-            return written, int(border.reported(counting)["inserted"])
+            return written, int(border.wait_for_metrics(counting)["inserted"])
         except InternalError:
             discard(self.snapshot.store, [written])
             raise

@@ -87,7 +87,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         """Refuse a table that this verb may never change; asked of every winner's table as well."""
 
     @contextmanager
-    def opened(self, snapshot: Snapshot) -> Iterator[None]:
+    def open_inputs(self, snapshot: Snapshot) -> Iterator[None]:
         """Whatever must be open while the command runs, such as tables that its condition reads."""
         del snapshot
         yield
@@ -110,19 +110,19 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         applied = set_transaction(self.request.options)
         if has_landed(transaction, applied):
             return self.result(None)
-        with self.opened(transaction.snapshot):
+        with self.open_inputs(transaction.snapshot):
             work = self.perform(transaction)
             return self._commit(transaction, _Attempt(self, work, started, applied))
 
     @contextmanager
-    def looking(self) -> Iterator[Snapshot]:
+    def open_snapshot(self) -> Iterator[Snapshot]:
         """The table as `run` would find it, for whoever only wants to know what would be done."""
         self.on_phase("Reading the log")
         request = self.request
         snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
         ensure_writable(snapshot.protocol, snapshot.metadata)
         self.check_table(snapshot)
-        with self.opened(snapshot):
+        with self.open_inputs(snapshot):
             yield snapshot
 
     def _commit(self, transaction: Transaction, attempt: _Attempt[R, M, C]) -> C:

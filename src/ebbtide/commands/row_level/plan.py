@@ -36,7 +36,7 @@ __all__ = [
     "RowPlan",
     "WholeFiles",
     "WholeTable",
-    "divided",
+    "divide_matched",
     "is_same_way",
     "plan_rows",
     "plan_search",
@@ -179,7 +179,7 @@ def is_same_way(one: RowPlan, other: RowPlan) -> bool:
     return False
 
 
-def divided(plan: RowPlan, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> tuple[Matched, Matched]:
+def divide_matched(plan: RowPlan, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> tuple[Matched, Matched]:
     """The files whose rows are marked, and those that are written anew."""
     marked: list[tuple[ScanFile, RowIndexSet]] = []
     rewritten: list[tuple[ScanFile, RowIndexSet]] = []

@@ -17,7 +17,7 @@ from ebbtide.commands.row_level.touched_files import (
     ONE_TASK_ROWS,
     chunks_of,
     create_target_df_for_scanning_for_matches,
-    folded,
+    fold_matches,
     replace_file_index,
     row_sets,
     total_rows,
@@ -47,7 +47,7 @@ class SparkSearch:
                 scan = self._scan_of(snapshot, chunk)
                 with border.spark_errors(f"looking for matching rows in {snapshot.store.url}"):
                     few_rows = total_rows(chunk) <= ONE_TASK_ROWS
-                    words = folded(scan, matcher.matching(scan.frame), few_rows=few_rows).toArrow()
+                    words = fold_matches(scan, matcher.matching(scan.frame), few_rows=few_rows).toArrow()
                 yield from row_sets(scan, words)
 
     def _scan_of(self, snapshot: Snapshot, files: Sequence[ScanFile]) -> PositionedScan:

@@ -24,7 +24,7 @@ from ebbtide.sql_text import delta_path_at, match_brackets, table_places, time_t
 from ebbtide.storage import open_store
 from ebbtide.storage.locations import parse_location
 
-__all__ = ["OpenedTables", "TableReference", "condition_tables", "opened_tables", "table_references", "update_tables"]
+__all__ = ["OpenedTables", "TableReference", "condition_tables", "open_tables", "table_references", "update_tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class OpenedTables:
 
 
 @contextmanager
-def opened_tables(
+def open_tables(
     spark: SparkSession, snapshot: Snapshot, texts: Sequence[str | Column | None], options: WriteOptions
 ) -> Iterator[OpenedTables]:
     """The texts of a command on `snapshot` with their tables opened; the views are gone when the block ends."""
@@ -81,7 +81,7 @@ def opened_tables(
     reads_target = False
     try:
         for path in dict.fromkeys(reference.path for found in references for reference in found):
-            frame, is_target = _opened(spark, snapshot, path, options)
+            frame, is_target = _open_table(spark, snapshot, path, options)
             reads_target |= is_target
             views[path] = f"__ebbtide_{uuid4().hex}"
             frame.createOrReplaceTempView(views[path])
@@ -102,7 +102,7 @@ def condition_tables(spark: SparkSession, snapshot: Snapshot, request: DeleteReq
     if not isinstance(condition, str) or not table_references(condition):
         yield request
         return
-    with opened_tables(spark, snapshot, [condition], request.options) as opened:
+    with open_tables(spark, snapshot, [condition], request.options) as opened:
         options = opened.options(request.options)
         yield replace(request, condition=opened.texts[0], shown=request.shown or condition, options=options)
 
@@ -111,7 +111,7 @@ def condition_tables(spark: SparkSession, snapshot: Snapshot, request: DeleteReq
 def update_tables(spark: SparkSession, snapshot: Snapshot, request: UpdateRequest) -> Iterator[UpdateRequest]:
     """The same for the condition and the new values of an UPDATE."""
     condition, values = request.condition, [value for _, value in request.assignments]
-    with opened_tables(spark, snapshot, [condition, *values], request.options) as opened:
+    with open_tables(spark, snapshot, [condition, *values], request.options) as opened:
         names = [name for name, _ in request.assignments]
         assignments = [(name, value) for name, value in zip(names, opened.texts[1:], strict=True) if value is not None]
         shown = request.shown or (condition if isinstance(condition, str) else None)
@@ -124,7 +124,7 @@ def update_tables(spark: SparkSession, snapshot: Snapshot, request: UpdateReques
         )
 
 
-def _opened(spark: SparkSession, snapshot: Snapshot, path: str, options: WriteOptions) -> tuple[DataFrame, bool]:
+def _open_table(spark: SparkSession, snapshot: Snapshot, path: str, options: WriteOptions) -> tuple[DataFrame, bool]:
     storage_options = _options_for(path, snapshot, options.storage_options)
     store = open_store(path, storage_options)
     is_target = store.url == snapshot.store.url

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.conditions import Matcher
 from ebbtide.commands.row_level.physical_row_counts import with_row_counts
-from ebbtide.commands.row_level.plan import Matched, RowPlan, divided
+from ebbtide.commands.row_level.plan import Matched, RowPlan, divide_matched
 from ebbtide.config import EngineConfig
 from ebbtide.deletion_vectors import NewMarks, RowIndexSet, write_deletion_vectors
 from ebbtide.errors import CorruptTableError, InternalError, RequestError
@@ -44,7 +44,7 @@ __all__ = [
     "create_target_df_for_scanning_for_matches",
     "find_files_with_matching_rows",
     "find_touched_files",
-    "folded",
+    "fold_matches",
     "mark_rows",
     "process_unmodified_data",
     "replace_file_index",
@@ -173,7 +173,7 @@ def find_touched_files(
     with closing(search.matches(snapshot, candidates, plan.matcher)) as matches:
         if write_rows is None:
             return TouchedFiles(mark_rows(snapshot, matches, options=options), ())
-        marked, rewritten = divided(plan, matches)
+        marked, rewritten = divide_matched(plan, matches)
     written = write_rows(marked, rewritten)
     return TouchedFiles(mark_rows(snapshot, marked, written, options=options), rewritten, written)
 
@@ -276,7 +276,7 @@ def tombstone(add: AddFile, timestamp_ms: int) -> RemoveFile:
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-def folded(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> DataFrame:
+def fold_matches(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) -> DataFrame:
     """One row per 64 rows of a file that hold a match: file, number of the 64, and a word with one bit per row.
 
     A word is a plain integer that Spark's hash aggregation folds in place; the built-in bitmap aggregate would sort.

@@ -47,7 +47,7 @@ class UpdateCommand(RowLevelCommand[UpdateRequest, UpdateMetrics, UpdateResult])
         return "UPDATE"
 
     @contextmanager
-    def opened(self, snapshot: Snapshot) -> Iterator[None]:
+    def open_inputs(self, snapshot: Snapshot) -> Iterator[None]:
         with update_tables(self.spark, snapshot, self.request) as self.request:
             yield
 
@@ -67,9 +67,9 @@ class UpdateCommand(RowLevelCommand[UpdateRequest, UpdateMetrics, UpdateResult])
         return work
 
     @contextmanager
-    def planned(self) -> Iterator[tuple[Snapshot, Plan]]:
+    def open_plan(self) -> Iterator[tuple[Snapshot, Plan]]:
         """The plan that `run` would carry out, and the table it is for; nothing is written."""
-        with self.looking() as snapshot:
+        with self.open_snapshot() as snapshot:
             yield snapshot, self.plan(snapshot, self.bind(snapshot)[0])
 
     def bind(self, snapshot: Snapshot) -> tuple[Matcher | None, BoundAssignments]:

@@ -19,7 +19,7 @@ __all__ = ["explain_update"]
 def explain_update(spark: SparkSession, request: UpdateRequest) -> list[str]:
     """The plan, line by line; raises what the UPDATE itself would raise before it reads data."""
     columns = ", ".join(name for name, _ in request.assignments)
-    with UpdateCommand(spark, request).planned() as (snapshot, plan):
+    with UpdateCommand(spark, request).open_plan() as (snapshot, plan):
         return plan_lines(
             "DeltaUpdate", snapshot, plan, how=_how(plan), whole="rewritten", details=[f"+- set: {columns}"]
         )

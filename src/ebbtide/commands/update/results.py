@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ebbtide.commands.results import CommandResult, counted, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, named_metrics
 
 __all__ = ["UpdateMetrics", "UpdateResult"]
 
@@ -78,11 +78,10 @@ class UpdateResult(CommandResult[UpdateMetrics]):
     def sentences(self) -> list[str]:
         metrics = self.metrics
         vectors = metrics.num_deletion_vectors_added + metrics.num_deletion_vectors_updated
-        sentences = [f"{counted(metrics.num_updated_rows, 'row')} updated"]
+        sentences = [f"{format_count(metrics.num_updated_rows, 'row')} updated"]
         if vectors:
-            sentences.append(f"{counted(vectors, 'file')} marked, not rewritten")
+            sentences.append(f"{format_count(vectors, 'file')} marked, not rewritten")
         if metrics.num_added_files:
-            sentences.append(
-                f"{counted(metrics.num_added_files, 'file')} written with {counted(metrics.num_touched_rows, 'row')}"
-            )
+            touched = format_count(metrics.num_touched_rows, "row")
+            sentences.append(f"{format_count(metrics.num_added_files, 'file')} written with {touched}")
         return sentences

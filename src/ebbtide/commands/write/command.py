@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import orjson
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.define.definition import TableDefinition, defined, target_of
+from ebbtide.commands.define.definition import TableDefinition, define_table, target_of
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.commands.row_level.committing import (
@@ -32,7 +32,7 @@ from ebbtide.commands.row_level.committing import (
 from ebbtide.commands.row_level.plan import RewriteFiles
 from ebbtide.commands.write.destination import Destination, destination_of
 from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
-from ebbtide.commands.write.rows import conforming, incoming_columns, replaced_rows, rows_for, write_with_changes
+from ebbtide.commands.write.rows import bind_replace_where, conforming, incoming_columns, rows_for, write_with_changes
 from ebbtide.commands.write.work import WriteWork
 from ebbtide.errors import DeltaError, RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.log import Snapshot
@@ -85,7 +85,7 @@ class WriteCommand:
     def _create(self) -> WriteResult:
         request = self.request
         definition = TableDefinition(incoming_columns(request.frame), request.partition_by, request.properties)
-        protocol, metadata = defined(definition, defaults=request.default_properties())
+        protocol, metadata = define_table(definition, defaults=request.default_properties())
         transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
         target = target_of(request.store, protocol, metadata, config=request.options.config)
         rows = rows_for(request.frame, target, policy=request.policy)
@@ -100,7 +100,7 @@ class WriteCommand:
     def _write(self, transaction: Transaction, place: Destination, applied: SetTransaction | None) -> WriteResult:
         request, snapshot, condition = self.request, transaction.snapshot, None
         if request.replace_where is not None:
-            condition = replaced_rows(self.spark, snapshot, request.replace_where)
+            condition = bind_replace_where(self.spark, snapshot, request.replace_where)
         rows = rows_for(request.frame, place.target, policy=request.policy)
         if condition is not None and condition.text is not None:
             rows = conforming(rows, place.target, condition.text)

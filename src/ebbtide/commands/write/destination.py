@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ebbtide.commands.define.definition import (
     TableDefinition,
     check_column_names,
-    defined,
+    define_table,
     refuse_nested_void,
     target_of,
 )
@@ -46,7 +46,7 @@ def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructTy
     """The table as rows with the `incoming` columns need it; refused where the request does not allow that."""
     if request.overwrite_schema:
         definition = TableDefinition(incoming, request.partition_by, request.properties, snapshot.metadata.description)
-        protocol, metadata = defined(definition, replaced=snapshot, keeps_properties=True)
+        protocol, metadata = define_table(definition, replaced=snapshot, keeps_properties=True)
         return _with_definition(snapshot, protocol, metadata)
     _check_agreement(snapshot, request)
     added = _new_names(snapshot.schema, incoming)
@@ -58,7 +58,7 @@ def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructTy
             f"has {', '.join(snapshot.schema.names)}. Leave them out, or write with merge_schema=True to add them.",
             error_class="DELTA_METADATA_MISMATCH",
         )
-    return _evolved(snapshot, incoming)
+    return _evolve_schema(snapshot, incoming)
 
 
 def _with_definition(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> Destination:
@@ -68,7 +68,7 @@ def _with_definition(snapshot: Snapshot, protocol: Protocol, metadata: Metadata)
     return Destination(target_of(snapshot.store, protocol, metadata, config=snapshot.config), tuple(actions))
 
 
-def _evolved(snapshot: Snapshot, incoming: StructType) -> Destination:
+def _evolve_schema(snapshot: Snapshot, incoming: StructType) -> Destination:
     """The table with the new columns of the rows; one that holds nothing but nulls of no type is not added."""
     useful = StructType(
         tuple(field for field in incoming.fields if field.type != _VOID or snapshot.schema.get(field.name) is not None)
@@ -115,7 +115,7 @@ def _new_names_inside(known: DataType, incoming: DataType, prefix: str) -> list[
 def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
     """What the request says of the table must be so already; a write does not repartition or reconfigure it."""
     partitioned = snapshot.metadata.partition_columns
-    if request.partition_by and _lowered(request.partition_by) != _lowered(partitioned):
+    if request.partition_by and _lower_names(request.partition_by) != _lower_names(partitioned):
         raise SchemaMismatchError(
             f"partition_by={list(request.partition_by)} is not how the table at {snapshot.store.url} is partitioned: "
             f"{list(partitioned)}. Leave it out, or replace the table with mode='overwrite', overwrite_schema=True.",
@@ -133,5 +133,5 @@ def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
             )
 
 
-def _lowered(names: Sequence[str]) -> list[str]:
+def _lower_names(names: Sequence[str]) -> list[str]:
     return [name.lower() for name in names]

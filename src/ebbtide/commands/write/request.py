@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pyspark.sql import DataFrame
 
 from ebbtide.commands.requests import WriteOptions
-from ebbtide.commands.results import CommandResult, counted
+from ebbtide.commands.results import CommandResult, format_count
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
@@ -115,9 +115,11 @@ class WriteResult(CommandResult[WriteMetrics]):
 
     def sentences(self) -> list[str]:
         metrics = self.metrics
-        sentences = [f"{counted(metrics.num_output_rows, 'row')} written to {counted(metrics.num_files, 'file')}"]
+        sentences = [
+            f"{format_count(metrics.num_output_rows, 'row')} written to {format_count(metrics.num_files, 'file')}"
+        ]
         if metrics.num_removed_files:
-            sentences.append(f"{counted(metrics.num_removed_files, 'file')} removed")
+            sentences.append(f"{format_count(metrics.num_removed_files, 'file')} removed")
         if metrics.num_deleted_rows > 0:
-            sentences.append(f"{counted(metrics.num_deleted_rows, 'row')} replaced")
+            sentences.append(f"{format_count(metrics.num_deleted_rows, 'row')} replaced")
         return sentences

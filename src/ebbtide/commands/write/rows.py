@@ -19,7 +19,7 @@ from ebbtide.protocol.schema import StructType
 from ebbtide.write import WriteTarget, WrittenFiles, completed, enforced, stored, write_files
 from ebbtide.write.rules import conforming, identity_columns
 
-__all__ = ["conforming", "incoming_columns", "replaced_rows", "rows_for", "write_with_changes"]
+__all__ = ["conforming", "incoming_columns", "bind_replace_where", "rows_for", "write_with_changes"]
 
 
 def incoming_columns(frame: DataFrame) -> StructType:
@@ -49,7 +49,7 @@ def rows_for(frame: DataFrame, target: WriteTarget, *, policy: str) -> DataFrame
     return enforced(rows, target)
 
 
-def replaced_rows(spark: SparkSession, snapshot: Snapshot, replace_where: str) -> BoundCondition:
+def bind_replace_where(spark: SparkSession, snapshot: Snapshot, replace_where: str) -> BoundCondition:
     """The condition on the rows that go, checked against the table's columns."""
     condition = bind_condition(spark, snapshot, replace_where)
     if not condition.is_row_local:
