@@ -1,7 +1,7 @@
 """How do the file actions of JSON log files become columns?
 
-Takes the parsed JSON objects of many `add` or `remove` actions and gives one Arrow batch. Well-formed objects, which is
-nearly all of them, go column by column; a batch that holds anything unusual goes through `AddFile.from_json` and
+Turns the parsed JSON objects of many `add` or `remove` actions into one Arrow batch. Nearly all objects are well formed
+and are converted column by column. A batch that holds anything unusual goes through `AddFile.from_json` and
 `RemoveFile.from_json`, which read leniently where that is safe and otherwise name the field that is wrong.
 """
 
@@ -27,7 +27,7 @@ class _UnusualError(Exception):
 @dataclass(frozen=True, slots=True)
 class _Column:
     json_name: str
-    # What the value may be in the quick way, None aside.
+    # The only type, besides None, that the fast path accepts.
     plain_type: type
     is_required: bool = False
     default: Any = None
@@ -56,7 +56,7 @@ _ADD_COLUMNS = _COMMON_COLUMNS | {
 }
 _REMOVE_COLUMNS = _COMMON_COLUMNS | {
     "deletion_timestamp": _Column("deletionTimestamp", int),
-    # A removal that does not say so may have taken rows away: conflict checks must not overlook it.
+    # A removal without the field may have taken rows away: conflict checks must not overlook it.
     "data_change": _Column("dataChange", bool, default=True),
     "extended_file_metadata": _Column("extendedFileMetadata", bool),
     "partition_values": _Column("partitionValues", dict),

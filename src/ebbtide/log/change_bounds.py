@@ -1,4 +1,4 @@
-"""Which versions does somebody ask for who wants the changes since a version or a time?"""
+"""Which versions does a request for changes cover?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOO_LATE = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
 class ChangeBounds:
     """A start (a version or a time), and an end or None for the newest version. Both belong to the range.
 
-    With `allow_out_of_range` a start after the newest version means no changes, and an end after it the newest one.
+    With `allow_out_of_range`, a start after the newest version means no changes, and an end after it means the newest.
     """
 
     start_version: int | None = None
@@ -29,7 +29,7 @@ class ChangeBounds:
 
 
 def resolve_bounds(store: ObjectStore, bounds: ChangeBounds, newest: int, config: EngineConfig) -> range:
-    """The versions in the range; it may be empty when both ends are times without a commit between them."""
+    """The versions in the range. It is empty when both ends are times with no commit between them."""
     _ensure_one_each(bounds)
     start = _start(store, bounds, newest, config)
     if start > newest:

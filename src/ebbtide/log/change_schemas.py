@@ -1,8 +1,8 @@
 """Which columns does a change feed have, and can all its versions be read with them?
 
-As in the reference: without column mapping the columns of the newest version; with it (at the start, at the end or now)
-those of the last version of the range. Columns may have been added on the way and are null before. A column that was
-renamed, dropped or given another type makes rows of different versions incomparable, and the feed is refused.
+As in the reference: without column mapping, the columns of the newest version; with it (at the start, at the end or
+now), those of the last version of the range. A column that was added within the range is null before that. A column
+that was renamed, dropped or given another type makes rows of different versions incomparable: the feed is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ensure_same_columns", "read_snapshot"]
 
 
 def read_snapshot(store: ObjectStore, first: TableHead, end: int, newest: Snapshot, config: EngineConfig) -> Snapshot:
-    """The version whose columns a feed that begins at `first` and ends at version `end` has."""
+    """The version whose columns the feed from `first` to version `end` has."""
     if end == newest.version:
         return newest
     heads = [first.metadata, newest.metadata, read_head(store, version=end, config=config).metadata]
@@ -51,14 +51,14 @@ def ensure_same_columns(metadata: Metadata, snapshot: Snapshot, *, version: int,
 
 
 def _stored_name(metadata: Metadata) -> Callable[[StructField], str]:
-    """How a column is called in files. A table that switched mapping off may still carry the other name."""
+    """The name of a column in files. A table that switched mapping off may still carry the physical name."""
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     return (lambda field: field.name) if mode == "none" else physical_name
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """What is the first thing that an older type has and a newer one has not?"""
+    """What does the older type have that the newer one lacks? The first difference."""
 
     older_name: Callable[[StructField], str]
     newer_name: Callable[[StructField], str]

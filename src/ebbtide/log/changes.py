@@ -1,8 +1,8 @@
 """Which rows of which files changed between two versions?
 
-The change data feed as the log tells it, without Spark. A commit with `cdc` actions speaks for itself: those files hold
-its changes. Any other commit is read from what it adds and removes: a file that came is inserts, a file that left is
-deletes, and a file that did both has another deletion vector now, so the difference of the two vectors changed.
+The change data feed as the log describes it, without Spark. If a commit has `cdc` actions, those files hold its
+changes. Otherwise they follow from its adds and removes: an added file is all inserts, a removed file is all deletes. A
+file that is removed and added again has a new deletion vector: the rows in which the two vectors differ changed.
 
 Nothing here opens a data file or a vector; `scan.changes` does. See "Change Data Files" in PROTOCOL.md.
 """
@@ -45,7 +45,7 @@ _ROWS_OF_MERGE = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRow
 class FileChange:
     """Rows of one file changed in one version: those in `shown` (None: all) that are not in `hidden`.
 
-    `change_type` is None for a change data file, whose rows say it themselves.
+    `change_type` is None for a change data file: its rows carry it.
     """
 
     version: int
@@ -119,7 +119,7 @@ class _Walk:
         self.changes += _changes(version, actions, info, self.metadata, self.table_url)
 
     def read_definition(self, version: int, actions: list[Action]) -> None:
-        """What the commit says about the table itself. That of the first version was looked at before."""
+        """Take in the commit's protocol and metadata. Those of the first version were checked before."""
         for action in actions:
             if isinstance(action, Protocol):
                 self.protocol = action
@@ -163,7 +163,7 @@ def _change(version: int, add: AddFile | None, remove: RemoveFile | None, metada
 
 
 def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[FileChange]:
-    """The file stayed, with other marks: newly marked rows were deleted, and rows no longer marked came back."""
+    """The file stayed with another vector: newly marked rows were deleted, rows no longer marked came back."""
     new, old = add.deletion_vector, remove.deletion_vector
     if new is None and old is None:
         raise CorruptTableError(
@@ -172,7 +172,7 @@ def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[File
         )
     if new == old:
         return
-    # The action that is there to stay describes the file best; both are about the same bytes.
+    # Both actions describe the same bytes; the one that stays describes them best.
     if new is not None:
         yield FileChange(version, "delete", add, add.partition_values, shown=new, hidden=old)
     if old is not None:
@@ -203,7 +203,7 @@ def _values_of(remove: RemoveFile, version: int, metadata: Metadata) -> Mapping[
 
 
 def _is_empty_merge(info: CommitInfo) -> bool:
-    """A MERGE that changed no row may still have rewritten files; its own metrics say so."""
+    """A MERGE that changed no row may still have rewritten files; its metrics tell."""
     metrics = info.operation_metrics
     return info.operation == "MERGE" and all(str(metrics.get(name)) == "0" for name in _ROWS_OF_MERGE)
 

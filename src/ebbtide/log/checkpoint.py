@@ -31,7 +31,7 @@ from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["Checkpoint", "open_checkpoint"]
 
-# The child that is never null when the action is there; some writers give absent actions as structs of nulls.
+# The child that is never null in a present action; some writers store absent actions as structs of nulls.
 _IDENTIFYING_CHILD = {
     "protocol": "minReaderVersion",
     "metaData": "id",
@@ -46,7 +46,7 @@ _ROWS_AT_A_TIME = 4096
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The small actions of a checkpoint, and the way to its file actions."""
+    """The small actions of a checkpoint, and access to its file actions."""
 
     version: int
     _scan: CommitScan
@@ -115,7 +115,7 @@ def open_checkpoint(store: ObjectStore, files: CheckpointFiles, config: EngineCo
 
 
 def _sidecar_meta(store: ObjectStore, sidecar: Sidecar) -> ObjectMeta:
-    # The size only decides how the file is fetched; a wrong one shows itself when the file is parsed.
+    # The size only decides how the file is fetched; a wrong one surfaces when the file is parsed.
     path = resolve_sidecar_path(sidecar.path, store.url)
     return ObjectMeta(path, sidecar.size_in_bytes, sidecar.modification_time)
 
@@ -159,7 +159,7 @@ def _add_batches(source: ParquetSource, children: list[str]) -> list[pa.RecordBa
         with translated(source.name):
             files = _identified(rows, "path", source.name)
             size = rows.type.get_field_index("size")
-            # An empty struct is an absent action, but a file that has a size and no path is a file that was lost.
+            # An empty struct is an absent action, but a file with a size and no path would be lost.
             if len(files) < len(rows) and len(rows) - rows.flatten()[size].null_count > len(files):
                 raise CorruptTableError(f"field 'add.path' is missing in rows of {source.name}")
             batches.append(live_file_batch(files, source=source.name))

@@ -1,8 +1,8 @@
 """What do the rows of a checkpoint look like in Arrow?
 
-A checkpoint has one column for each kind of action and one row for each action, null in all columns but its own.
-`FileRows` holds the file actions of a snapshot as those columns, built from the snapshot's columns without an object
-for each file; `small_actions` gives everything else. Names and types are those of "Checkpoint Schema" in PROTOCOL.md.
+A checkpoint has one column per kind of action and one row per action, null in all columns but its own. `FileRows` holds
+the file actions of a snapshot as such columns, built from the snapshot's columns without one object per file;
+`small_actions` gives everything else. Names and types are those of "Checkpoint Schema" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -112,19 +112,19 @@ def file_rows(snapshot: Snapshot, *, now_ms: int) -> FileRows:
 
 
 def small_actions(snapshot: Snapshot, *, now_ms: int) -> list[SmallAction]:
-    """Protocol, metadata, transaction identifiers that are still remembered, and domains."""
+    """Protocol, metadata, transaction identifiers that have not expired, and domains."""
     retention_ms = snapshot.properties.set_transaction_retention_ms
     transactions = [
         transaction
         for transaction in snapshot.transactions.values()
-        # One that does not say when it was made is kept: forgetting it could let a batch be written twice.
+        # One without a time is kept: forgetting it could let a batch be written twice.
         if retention_ms is None or transaction.last_updated is None or transaction.last_updated > now_ms - retention_ms
     ]
     return [snapshot.protocol, snapshot.metadata, *transactions, *snapshot.domain_metadata.values()]
 
 
 def action_columns(actions: Sequence[SmallAction]) -> dict[str, pa.Array]:
-    """The small actions as columns, each action a row."""
+    """The small actions as columns, one row per action."""
     rows = [(_SMALL_ACTION_NAMES[type(action)], _pairs(action.to_json())) for action in actions]
     return {
         column: pa.array([value if name == column else None for name, value in rows], struct)
@@ -133,7 +133,7 @@ def action_columns(actions: Sequence[SmallAction]) -> dict[str, pa.Array]:
 
 
 def _pairs(body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of an action with its maps as pairs, which is how Arrow takes them."""
+    """The JSON of an action with its maps as lists of pairs, as Arrow expects them."""
     if "schemaString" not in body:
         return body
     file_format = body["format"] | {"options": list(body["format"]["options"].items())}
@@ -153,7 +153,7 @@ class _AddShape:
     def of(cls, snapshot: Snapshot) -> _AddShape:
         properties = snapshot.properties
         as_struct = properties.checkpoint_write_stats_as_struct
-        # A file with a deletion vector must say how many rows it has, also where the table wants no statistics.
+        # A file with a deletion vector must state its row count, even when the table wants no statistics.
         otherwise: Literal["of vectors", "none"] = "none" if as_struct or not _has_vectors(snapshot) else "of vectors"
         return cls(
             json_stats="all" if properties.checkpoint_write_stats_as_json else otherwise,
@@ -233,13 +233,13 @@ def _remove_structs(tombstones: pa.RecordBatch) -> pa.StructArray:
 
 
 def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
-    # A removal without a time counts as made in 1970.
+    # A removal without a time counts as one of 1970.
     return tombstones.filter(pc.greater(pc.fill_null(tombstones.column("deletion_timestamp"), 0), oldest_ms))
 
 
 def _vectors(vectors: pa.StructArray) -> pa.StructArray:
-    """The descriptors under the protocol's names. Absent ones are null as a whole: a reader that finds a struct of
-    empty members there takes it for a vector."""
+    """The descriptors under the protocol's names. Absent ones are null as a whole: readers take a struct of empty
+    members for a vector."""
     return pa.StructArray.from_arrays(vectors.flatten(), fields=list(_VECTOR_TYPE), mask=vectors.is_null())
 
 
@@ -262,8 +262,8 @@ def _partition_structs(values: pa.MapArray, partitions: Sequence[StructField]) -
 
 
 def _partition_column(texts: pa.StringArray, field: StructField) -> pa.Array:
-    """Typed values, each distinct text parsed once. A text that is no value of its type is null here, as in the
-    reference; the map beside it still says what the log said."""
+    """Typed values, each distinct text parsed once. A text that is not valid for its type is null here, as in the
+    reference; the map next to it keeps the log's text."""
     encoded = texts.dictionary_encode()
     values = [_partition_value(text, field) for text in encoded.dictionary.to_pylist()]
     return pa.array(values, arrow_type(field.type, column=field.name)).take(encoded.indices)

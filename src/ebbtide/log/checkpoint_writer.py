@@ -1,9 +1,9 @@
-"""How is the state of a version written down as a checkpoint?
+"""How is the state of a version written as a checkpoint?
 
 `write_checkpoint` writes one file (classic), or, where the table asks for it, a V2 checkpoint: sidecar files that hold
 the file actions and a small JSON file that names them. A checkpoint appears whole: sidecars come first and mean nothing
-until the file that names them exists. The version's commit must have landed before. Nothing here is needed for
-correctness; a table without checkpoints reads the same, only slower.
+until the file that names them exists. The version's commit must have landed before. Correctness never depends on
+checkpoints: a table without them reads the same, only slower.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ebbtide.protocol.log_names import checkpoint_name, log_path, sidecar_path, 
 __all__ = ["ACTIONS_PER_SIDECAR", "CheckpointResult", "is_checkpoint_due", "write_checkpoint"]
 
 ACTIONS_PER_SIDECAR: Final = 50_000
-# Readers hold a row group in memory at once and skip those without the actions they look for.
+# Readers hold one row group in memory at a time and skip those without the actions they look for.
 _ROWS_PER_GROUP: Final = 65_536
 _CLASSIC_COLUMNS: Final = ("txn", "add", "remove", "metaData", "protocol", "domainMetadata")
 
@@ -37,7 +37,7 @@ _CLASSIC_COLUMNS: Final = ("txn", "add", "remove", "metaData", "protocol", "doma
 class CheckpointResult:
     """What was written. `files` are paths below the table root, the one that makes it a checkpoint last.
 
-    `is_new` is False when another writer had made the same checkpoint already; nothing was written then.
+    `is_new` is False when another writer had already made the same checkpoint; then nothing was written.
     """
 
     version: int
@@ -58,7 +58,7 @@ def write_checkpoint(
     """Write a checkpoint of the snapshot's version, in the form its properties ask for, and point the hint at it.
 
     `now_ms` decides which tombstones have expired. UnsupportedFeatureError when the table has a feature whose writer
-    rules Ebbtide does not know: its state may hold what we would drop.
+    rules Ebbtide does not know: we might drop a part of its state.
     """
     ensure_writable(snapshot.protocol, snapshot.metadata)
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
@@ -82,7 +82,7 @@ def _write_classic(snapshot: Snapshot, now_ms: int) -> CheckpointResult:
     try:
         snapshot.store.put_if_absent(path, data)
     except ObjectExistsError:
-        # Two checkpoints of one version say the same, so the other writer's will do.
+        # All checkpoints of a version are equivalent, so the other writer's will do.
         return CheckpointResult(snapshot.version, (path,), num_actions, files.num_adds, len(data), is_new=False)
     write_last_checkpoint(snapshot.store, _hint(result))
     return result

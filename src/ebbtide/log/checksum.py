@@ -1,8 +1,8 @@
-"""What numbers describe a version, so that others can check that they replayed it right?
+"""Which numbers describe a version, so that others can check their replay of it?
 
 The version checksum `<version>.crc` is one JSON object beside the commit, optional and never overwritten. Everything in
-it is computed from the whole snapshot, nothing is carried over from an older checksum: its numbers are right, or there
-is no file. See "Version Checksum File" in PROTOCOL.md.
+it is computed from the whole snapshot and nothing is carried over from an older checksum: the numbers are right, or
+there is no file. See "Version Checksum File" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["version_checksum", "write_checksum"]
 
 _MAX_TRANSACTIONS: Final = 100
 _MAX_DOMAINS: Final = 10
-# Histograms sort the sizes of all files; beyond this many a small commit would wait for it.
+# Histograms sort the sizes of all files; with more files than this, a small commit would have to wait.
 _MAX_FILES_IN_HISTOGRAMS: Final = 200_000
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -56,7 +56,7 @@ _DELETED_RECORDS_BINS: Final = [0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000,
 
 
 def write_checksum(snapshot: Snapshot, *, config: EngineConfig) -> bool:
-    """Write the checksum of the snapshot's version; False when there is one already or a number is not certain."""
+    """Write the checksum of the snapshot's version; False when there is one already or a number is uncertain."""
     commit = snapshot.segment.commit
     info = None if commit is None else read_commit_info(snapshot.store, commit, config)
     checksum = version_checksum(snapshot, info)
@@ -71,7 +71,7 @@ def write_checksum(snapshot: Snapshot, *, config: EngineConfig) -> bool:
 
 
 def version_checksum(snapshot: Snapshot, commit_info: CommitInfo | None) -> dict[str, Any] | None:
-    """The content of the file; None when it cannot be known. `commit_info` is of the commit that made the version."""
+    """The content of the file; None when it cannot be known. `commit_info` is from the version's commit."""
     files = snapshot.files
     sizes = files.column("size")
     size_in_bytes = _exact_sum(sizes)
@@ -103,7 +103,7 @@ def _has_in_commit_timestamp(snapshot: Snapshot) -> bool:
 
 def _transactions(snapshot: Snapshot) -> list[dict[str, Any]] | None:
     transactions = snapshot.transactions
-    # With a retention readers drop old ones by their own clock, so two of them would not agree on the list.
+    # With a retention, readers drop old ones by their own clocks, so two readers would not agree on the list.
     if len(transactions) > _MAX_TRANSACTIONS or snapshot.properties.set_transaction_retention_ms is not None:
         return None
     return [transaction.to_json() for transaction in transactions.values()]
@@ -137,7 +137,7 @@ def _file_sizes(sizes: pa.ChunkedArray) -> dict[str, Any]:
 
 
 def _binned(values: pa.ChunkedArray, bins: list[int]) -> tuple[list[int], list[int]]:
-    """How many values, and what sum of them, each bin holds; a bin reaches up to the start of the next."""
+    """The count and the sum of the values per bin; a bin ends where the next one starts."""
     ordered = values.combine_chunks().sort().to_pylist()
     ends = [bisect_left(ordered, boundary) for boundary in bins[1:]]
     sums = [0, *accumulate(ordered)]
@@ -146,7 +146,7 @@ def _binned(values: pa.ChunkedArray, bins: list[int]) -> tuple[list[int], list[i
 
 
 def _exact_sum(values: pa.ChunkedArray) -> int | None:
-    """The sum; None when it does not fit 64 bits. Arrow's own sum would wrap around without a word."""
+    """The sum; None when it does not fit 64 bits. Arrow's own sum would wrap around silently."""
     largest = pc.max(values).as_py() or 0
     if largest * len(values) <= INT64_MAX:
         return int(pc.sum(values).as_py() or 0)

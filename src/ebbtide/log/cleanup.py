@@ -1,14 +1,14 @@
 """Which files of the log may be deleted, and when?
 
-History older than the table's retention goes, but only below a checkpoint that was read just now and found whole: every
+History older than the table's retention goes, but only below a checkpoint that was just read and found complete: every
 version from that checkpoint on stays readable, by version and by time. The rules are those of "Metadata Cleanup" in
 PROTOCOL.md, read strictly:
 
 - the newest commit that is not younger than the cutoff (midnight UTC) stays, and everything after it;
 - the boundary is the newest checkpoint at or below that commit; it stays, and so does its commit;
-- a boundary whose commit time leans on older commits is no boundary, because time travel would answer differently;
+- a version whose commit time depends on older commits is no boundary: time travel would give another answer;
 - with checkpoint protection, all protected versions go at once or none;
-- a sidecar goes when no checkpoint that stays names it and it is too old to belong to one in the making.
+- a sidecar goes when no remaining checkpoint names it and it is too old to belong to one being written.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from ebbtide.storage.store import ObjectMeta, ObjectStore
 __all__ = ["clean_up_log"]
 
 _DAY_MS: Final = 86_400_000
-# Each try reads a whole checkpoint, and a table full of broken ones can wait for the next cleanup.
+# Each try reads a whole checkpoint; a table full of broken ones can wait for the next cleanup.
 _MAX_TRIES: Final = 3
 
 
 def clean_up_log(snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None = None) -> tuple[str, ...]:
-    """Delete expired log files; the paths that were deleted, none when there is nothing to do or it is not allowed.
+    """Delete expired log files and return their paths: none when there is nothing to do or it is not allowed.
 
     UnsupportedFeatureError when the table has a feature whose writer rules Ebbtide does not know.
     """
@@ -83,20 +83,20 @@ def _log_files(store: ObjectStore) -> Iterator[tuple[LogName, ObjectMeta]]:
 
 
 def _has_expired(store: ObjectStore, cutoff_ms: int) -> bool:
-    """Whether the oldest file of the log is old enough; spares most commits the rest of the listing."""
+    """Whether the oldest log file is old enough; most commits need no more of the listing."""
     first = next(_log_files(store), None)
     return first is not None and first[1].last_modified_ms <= cutoff_ms
 
 
 def _is_below(name: LogName, boundary: int) -> bool:
     if isinstance(name, CompactedName):
-        # One that begins at the boundary restates it and replaces nothing that comes after.
+        # One that begins at the boundary is not needed for any later version.
         return name.version <= boundary
     return name.version < boundary
 
 
 def _boundary(snapshot: Snapshot, cutoff_ms: int, config: EngineConfig) -> int | None:
-    """The version of the checkpoint below which everything may go; None when there is none."""
+    """The version of the checkpoint below which everything may go, if there is one."""
     store = snapshot.store
     listing = list_log(store)
     newest = _newest_at(snapshot, listing, cutoff_ms, config)
@@ -113,7 +113,7 @@ def _boundary(snapshot: Snapshot, cutoff_ms: int, config: EngineConfig) -> int |
 
 
 def _newest_at(snapshot: Snapshot, listing: LogListing, cutoff_ms: int, config: EngineConfig) -> int | None:
-    """The newest commit that is not younger than the cutoff, by its file's time and by its own word."""
+    """The newest commit that is not younger than the cutoff, by file time and by in-commit timestamp."""
     by_file = file_times(listing.commits)
     versions = sorted(by_file)
     versions = versions[: bisect_right(versions, cutoff_ms, key=by_file.__getitem__)]
@@ -148,7 +148,7 @@ def _is_whole(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) 
         LiveFiles.of_checkpoint(checkpoint.live_files(), store.url)
         checkpoint.tombstones()
         small = checkpoint.small
-        # Commits may have replaced what is malformed here, but older versions would be left without it.
+        # Commits may have replaced a malformed action, but older versions would be left without it.
         small.ensure_well_formed()
         return small.protocol is not None and small.metadata is not None
     except (CorruptTableError, ObjectNotFoundError):
@@ -170,7 +170,7 @@ def _delete_sidecars(store: ObjectStore, oldest_kept_ms: int, config: EngineConf
     ]
     if not candidates:
         return []
-    # A checkpoint that cannot be read may name any of them: its error ends the cleanup here.
+    # An unreadable checkpoint may name any of them: its error ends the cleanup here.
     checkpoints = [open_checkpoint(store, files, config) for files in list_log(store).checkpoints]
     named = {path for checkpoint in checkpoints for path in checkpoint.sidecar_paths}
     unnamed = [path for path in candidates if path not in named]

@@ -3,9 +3,9 @@
 `CommitScan` takes the bytes of commits, compacted log files or JSON checkpoints, oldest first, and keeps what replay
 needs: the `SmallActions`, and the file actions as Arrow batches. Which files are live is decided by `replay`.
 
-A malformed file action is only remembered. `file_actions` raises its error, unless a later action is about the same
-file; callers pass the feature gate first, because a table that this engine cannot read may hold actions that look
-different. Broken JSON is refused at once: nobody can tell what it says.
+The error of a malformed file action is kept for `file_actions`, which raises it unless a later action is about the same
+file. Callers pass the feature gate first, because a table that this engine cannot read may hold actions that look
+different. Broken JSON is refused at once: nobody can tell what it means.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ebbtide.protocol.json_fields import load_json_object
 
 __all__ = ["CommitScan", "FileActions"]
 
-# Parsed JSON is large; it becomes Arrow whenever this many actions have gathered.
+# Parsed JSON is large; it is converted to Arrow once this many actions have accumulated.
 _ACTIONS_PER_BATCH = 16384
 _KNOWN_ACTIONS = SMALL_ACTIONS | {"add", "remove", "cdc"}
 
@@ -49,7 +49,7 @@ class FileActions:
 
 @dataclass(slots=True)
 class _Pending:
-    """File actions of one kind that are still Python objects, and those that are Arrow already."""
+    """File actions of one kind: the Python objects, and the batches already converted to Arrow."""
 
     to_batch: Callable[..., pa.RecordBatch]
     parse: Callable[..., AddFile | RemoveFile]
@@ -81,7 +81,7 @@ class _Pending:
             self.origins = []
 
     def _well_formed(self) -> tuple[list[Any], list[int]]:
-        """The pending objects that follow the protocol, and their versions; the others are put aside."""
+        """The pending objects that follow the protocol, and their versions; the others are set aside."""
         objects: list[Any] = []
         versions: list[int] = []
         start = 0
@@ -177,6 +177,6 @@ class CommitScan:
 def _only_action(entry: dict[str, Any], number: int, source: str) -> list[tuple[str, Any]]:
     known = [(key, value) for key, value in entry.items() if value is not None and key in _KNOWN_ACTIONS]
     if len(known) > 1:
-        # parse_action owns the refusal and its words.
+        # parse_action raises the error.
         parse_action(entry, source=f"line {number} of {source}")
     return known

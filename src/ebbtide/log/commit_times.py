@@ -1,8 +1,8 @@
 """When was each version committed, and which version was current at a given time?
 
-Two clocks exist. With in-commit timestamps (from the version that enabled them on) the commit itself says its time.
-Without, it is the time of the commit file, moved forward where needed so that times increase by at least a millisecond
-from version to version. See "In-Commit Timestamps" in PROTOCOL.md.
+Two clocks exist. With in-commit timestamps (from the version that enabled them on), the commit states its own time.
+Without them, it is the time of the commit file, moved forward where needed so that times increase by at least a
+millisecond per version. See "In-Commit Timestamps" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ebbtide.storage.store import ObjectMeta, ObjectStore
 __all__ = ["InCommitTimes", "file_times", "first_version_since", "in_commit_times", "read_commit_info"]
 __all__ += ["snapshot_timestamp_ms", "version_at_timestamp"]
 
-# commitInfo stands first in commits that carry their time; this much nearly always holds it.
+# commitInfo comes first in commits that carry their time; it nearly always fits into this much.
 _FIRST_READ_BYTES = 16 * 1024
 _FEATURE_NAMES = frozenset({"inCommitTimestamp", "inCommitTimestamp-preview"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -41,7 +41,7 @@ class InCommitTimes:
 
 
 def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | None:
-    """Since when commits of this table carry their own time; None when they do not."""
+    """From which version on commits carry their own time; None when they do not."""
     properties = TableProperties.parse(metadata.configuration)
     if _FEATURE_NAMES.isdisjoint(supported_features(protocol)) or not properties.enable_in_commit_timestamps:
         return None
@@ -63,7 +63,7 @@ def file_times(commits: dict[int, ObjectMeta]) -> dict[int, int]:
 
 
 def read_commit_info(store: ObjectStore, meta: ObjectMeta, config: EngineConfig) -> CommitInfo | None:
-    """The provenance that a commit file carries, wherever in the file it stands."""
+    """The commitInfo of a commit file, wherever in the file it is."""
     scan = CommitScan(config)
     head = store.read_range(meta.path, 0, _FIRST_READ_BYTES)
     line, newline, _ = head.partition(b"\n")
@@ -77,7 +77,7 @@ def read_commit_info(store: ObjectStore, meta: ObjectMeta, config: EngineConfig)
 
 
 def snapshot_timestamp_ms(store: ObjectStore, head: TableHead, config: EngineConfig) -> int:
-    """When the version was committed: its own word where it gives one, else its file's time."""
+    """When the version was committed: its in-commit timestamp if it has one, else its file's time."""
     segment = head.segment
     times = in_commit_times(head.protocol, head.metadata)
     if times is not None and segment.version >= times.first_version:
@@ -156,7 +156,7 @@ def _clock(
     def time_of(version: int) -> int:
         if version in by_file:
             time = by_file[version]
-            # A file copied later may be younger than the first in-commit timestamp; it still came before.
+            # A file copied later may be younger than the first in-commit timestamp, but its commit came before.
             limit = times.first_timestamp_ms if times else None
             return time if limit is None else min(time, limit - 1)
         if version not in known:

@@ -1,9 +1,9 @@
 """Is the log in storage still the log that a snapshot was read from?
 
-A table may be dropped and made anew at the same place. The next version of the old table could then be put behind the
-commits of the new one: a gap in its log, or rows of two tables in one. So a writer asks once more before it puts. The
-commit that made its version must be there as it was read, by size and time; where a cleanup had removed that commit
-already, the checkpoint must be.
+A table may be dropped and created again in the same place. A writer of the old table could then add its next version to
+the log of the new one: a gap in the log, or rows of two tables in one. So a writer checks once more before it commits.
+The commit that made its version must still be there with the same size and time; where a cleanup has removed that
+commit, the checkpoint must be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_continued(snapshot: Snapshot) -> bool:
     """Whether the log still holds what made the snapshot's version. Costs one request."""
     store, commit = snapshot.store, snapshot.segment.commit
     if commit is not None and is_local(store):
-        # A listing of the disk reads the whole directory.
+        # On a local disk a listing reads the whole directory.
         try:
             return store.head(commit.path) == commit
         except ObjectNotFoundError:

@@ -1,8 +1,8 @@
 """What does a table of files look like in memory?
 
-The state of a Delta table is Arrow: one row for each logical file, (path, deletion vector), live or removed. This
-module owns the two schemas, the textual id of a deletion vector as a column, and the way from a row to an action
-object. It knows nothing about where the rows came from.
+The state of a Delta table is Arrow: one row per logical file, (path, deletion vector), live or removed. This module
+owns the two schemas, the textual id of a deletion vector as a column, and the conversion of a row to an action object.
+It does not know where the rows came from.
 
 Paths stay as the log has them (URI-encoded).
 """
@@ -80,7 +80,7 @@ def deletion_vector_ids(vectors: pa.StructArray) -> pa.StringArray:
 
 
 def add_files(files: pa.Table) -> Iterator[AddFile]:
-    """The rows of a live-files table as actions. They restate what is already there, so `data_change` is false."""
+    """The rows of a live-files table as actions. They add nothing new, so `data_change` is false."""
     for row in _rows(files):
         yield AddFile(
             path=row["path"],

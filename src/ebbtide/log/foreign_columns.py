@@ -1,8 +1,8 @@
-"""How do file actions of somebody else's checkpoint become our columns?
+"""How do the file actions of another engine's checkpoint become our columns?
 
 Writers differ: integers of any width, dictionary-encoded or large strings, maps as lists of pairs, statistics as JSON
 or as a struct, columns left out, columns added. `live_file_batch` and `tombstone_batch` take an `add` or `remove`
-struct as the file has it and give rows of our schemas, or CorruptTableError where a required value is missing.
+struct as the file has it and return rows of our schemas. A missing required value raises CorruptTableError.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REMOVE_CHILDREN = tuple(_JSON_NAMES[name] for name in TOMBSTONES_SCHEMA.names)
 
 
 def live_file_batch(adds: pa.StructArray, *, source: str) -> pa.RecordBatch:
-    """`add` structs as rows of `LIVE_FILES_SCHEMA`. `stats_parsed` serves where `stats` is null."""
+    """`add` structs as rows of `LIVE_FILES_SCHEMA`. Where `stats` is null, `stats_parsed` is used."""
     columns = _columns(adds, LIVE_FILES_SCHEMA, source)
     columns["modification_time"] = pc.fill_null(columns["modification_time"], 0)
     columns["stats"] = _with_parsed_stats(columns["stats"], _child(adds, "stats_parsed"))
@@ -106,7 +106,7 @@ def _vectors(values: pa.StructArray, source: str) -> pa.StructArray:
     for field in DELETION_VECTOR_TYPE:
         child = _child(values, _VECTOR_CHILDREN[field.name])
         children.append(pa.nulls(len(values), field.type) if child is None else _normalised(child, field.type, source))
-    # A struct with nothing inside is how some writers spell "none".
+    # Some writers store "none" as a struct of nulls.
     is_absent = pc.and_(children[0].is_null(), children[1].is_null())
     for name, child in zip(_VECTOR_CHILDREN.values(), children, strict=True):
         if name != "offset":

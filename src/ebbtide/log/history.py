@@ -23,7 +23,7 @@ __all__ = ["CommitRecord", "read_commit", "read_history"]
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One row of DESCRIBE HISTORY. A commit without `commitInfo`, or with a strange one, has None in its place."""
+    """One row of DESCRIBE HISTORY. `commit_info` is None when the commit has none, or an unusable one."""
 
     version: int
     timestamp_ms: int
@@ -120,11 +120,11 @@ def read_commit(store: ObjectStore, version: int, *, config: EngineConfig = DEFA
 
 
 def _readable_commit_info(store: ObjectStore, meta: ObjectMeta, config: EngineConfig) -> CommitInfo | None:
-    """None also where the commit cannot be read: history is what one reads to find out what happened to a table."""
+    """None also when the commit cannot be read: people read history to find out what went wrong."""
     try:
         info = read_commit_info(store, meta, config)
         if info is not None:
-            # Refused where it has a strange type.
+            # Raises when its type is wrong.
             _ = info.in_commit_timestamp
         return info
     except CorruptTableError:

@@ -1,8 +1,8 @@
 """What does `_last_checkpoint` say, and when may it be written?
 
-The file is a hint that lets readers start near the end of the log. It is the one file of the log that is overwritten,
-so it only ever moves forward; a hint that points beyond the end of the log is left over from an older table at this
-place and is replaced. It carries the checksum of "JSON checksum" in PROTOCOL.md, by which readers notice a torn read.
+The file is a hint that lets readers start near the end of the log. It is the only log file that is overwritten, so it
+only ever moves forward. A hint that points beyond the end of the log is left over from an older table in this place and
+is replaced. It carries a checksum ("JSON checksum" in PROTOCOL.md) that lets readers notice a torn read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["json_checksum", "write_last_checkpoint"]
 
 
 def write_last_checkpoint(store: ObjectStore, hint: Mapping[str, Any]) -> bool:
-    """Put the hint (its `version` decides) in place; False when the one that is there is as new or newer."""
+    """Write the hint; False when the existing one has the same `version` or a newer one."""
     known = last_checkpoint_version(store)
     if known is not None and known >= hint["version"] and list_log(store, start_version=known).has_log_files:
         return False

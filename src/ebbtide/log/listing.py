@@ -1,8 +1,8 @@
 """Which files does the log directory hold?
 
-One pass over `_delta_log`, sorted into commits, compacted logs and checkpoints that are complete. Names that are no
-part of the log are ignored, and so are multi-part checkpoints with a part missing. `_last_checkpoint` is read here too;
-it is a hint that saves listing old versions and is never believed: missing, corrupt or wrong, the answer is the same.
+One pass over `_delta_log`, sorted into commits, compacted logs and complete checkpoints. Other names are ignored, and
+so are multi-part checkpoints with a missing part. `_last_checkpoint` is read here too. It is a hint that saves listing
+old versions and is never trusted: if it is missing, corrupt or wrong, the answer is the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["CheckpointFiles", "CompactedFile", "LogListing", "last_checkpoint_version", "list_log", "look_ahead"]
 
-# It holds a few numbers and perhaps a schema; whatever is longer is not a hint worth reading.
+# It holds a few numbers and perhaps a schema; a longer file is not a hint worth reading.
 _MAX_LAST_CHECKPOINT_BYTES = 16 * 1024 * 1024
 
 
@@ -54,13 +54,13 @@ class LogListing:
     start_version: int
     commits: dict[int, ObjectMeta] = field(default_factory=dict)
     compacted: tuple[CompactedFile, ...] = ()
-    # Newest first; several of one version are alternatives.
+    # Newest first; several checkpoints of one version are alternatives.
     checkpoints: tuple[CheckpointFiles, ...] = ()
     has_log_files: bool = False
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that somebody committed: as a commit, or as a checkpoint whose commit was cleaned up."""
+        """The newest committed version: that of a commit, or of a checkpoint whose commit was cleaned up."""
         newest = [*([max(self.commits)] if self.commits else []), *(c.version for c in self.checkpoints[:1])]
         return max(newest, default=None)
 
@@ -92,16 +92,16 @@ def list_log(store: ObjectStore, *, start_version: int = 0) -> LogListing:
     for (version, total), found in parts.items():
         if len(found) == total:
             checkpoints.append(CheckpointFiles(version, tuple(found[part] for part in sorted(found))))
-    # The sort is stable, so of one version a single file comes before many parts.
+    # The sort is stable: within a version, a single file comes before a multi-part checkpoint.
     checkpoints.sort(key=lambda checkpoint: -checkpoint.version)
     return LogListing(start_version, commits, tuple(compacted), tuple(checkpoints), has_log_files)
 
 
 def look_ahead(store: ObjectStore, start_version: int, *, at_most: int) -> LogListing | None:
-    """The commits from `start_version` on, found by asking for one name after the other; without checkpoints.
+    """The commits from `start_version` on, found by requesting one name after the other; no checkpoints.
 
-    Where a listing reads a whole directory, this costs the same however long the log is. None when there are more than
-    `at_most`, or one is missing before others: then a listing must tell.
+    Where a listing reads a whole directory, the cost of this does not depend on the length of the log. None when there
+    are more than `at_most`, or there is a gap: then a listing is needed.
     """
     commits: dict[int, ObjectMeta] = {}
     for version in range(start_version, start_version + at_most):
@@ -121,7 +121,7 @@ def _commit(store: ObjectStore, version: int) -> ObjectMeta | None:
 
 
 def last_checkpoint_version(store: ObjectStore) -> int | None:
-    """The version that `_last_checkpoint` names; None when it is missing or makes no sense."""
+    """The version that `_last_checkpoint` names; None when the file is missing or makes no sense."""
     source = log_path(LAST_CHECKPOINT)
     try:
         data = store.read(source, max_bytes=_MAX_LAST_CHECKPOINT_BYTES)

@@ -1,8 +1,8 @@
 """Which malformed file actions still matter?
 
 An `add` whose fields break the protocol is no reason to refuse a table when a later commit removed that file, or added
-it again: what it said is no longer part of the table. `MalformedFileActions` keeps such actions aside until the later
-commits are known. One whose file cannot be told is never replaced.
+it again: it is no longer part of the table. `MalformedFileActions` sets such actions aside until the later commits are
+known. One that does not say which file it means is never replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 
 __all__ = ["MalformedFileActions"]
 
-# A log with more is broken as a whole, and errors are larger than actions.
+# A log with more of them is broken as a whole, and errors are larger than actions.
 _MAX_KEPT: Final = 1000
 
 
@@ -40,11 +40,11 @@ class MalformedFileActions:
         if len(self._kept) < _MAX_KEPT:
             self._kept.append(_Malformed(version, _key(body), error))
         else:
-            # Nothing replaces it, so that the first error is raised in the end.
+            # Without a key nothing replaces it, so the first error is raised in the end.
             self._kept[-1] = _Malformed(version, None, self._kept[0].error)
 
     def ensure_replaced(self, later: Iterable[tuple[Sequence[pa.RecordBatch], Sequence[int]]]) -> None:
-        """CorruptTableError of the first action whose file no well-formed action of a later version is about."""
+        """Raise the error of the first action that no well-formed action of a later version replaces."""
         if not self._kept:
             return
         paths = pa.array(sorted({action.key[0] for action in self._kept if action.key is not None}), pa.string())

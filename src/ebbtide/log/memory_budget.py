@@ -1,8 +1,8 @@
 """How much memory may the files of one checkpoint take when they are decoded?
 
-A checkpoint of a few kilobytes can be made to fill any memory. So there is a limit in proportion to the bytes that are
-really stored, and one for all of it; both are in `EngineConfig`. All files of a checkpoint share one budget: many small
-bombs are one large bomb.
+A checkpoint of a few kilobytes can be crafted to fill any memory. So there is a limit in proportion to the stored
+bytes, and an absolute one; both are in `EngineConfig`. All files of a checkpoint share one budget: many small bombs
+are one large bomb.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ebbtide.errors import CorruptTableError
 
 __all__ = ["MemoryBudget"]
 
-# Small files may expand as they like up to here: a checkpoint of equal files is nearly nothing when stored.
+# Up to here any file may expand: a checkpoint of similar files takes almost no space when stored.
 _ALWAYS_ALLOWED_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -37,7 +37,7 @@ class MemoryBudget:
         return max(0, self._limit() - sum(self._spent.values()))
 
     def spend(self, source: str, action: str, num_bytes: int) -> None:
-        """Note what columns of an action took, in addition to what they took already."""
+        """Add to what the columns of an action take."""
         self._spent[source, action] = self._spent.get((source, action), 0) + num_bytes
 
     def free(self, source: str, action: str) -> None:

@@ -1,7 +1,7 @@
 """Which files of a table lie outside of its directory?
 
-The log may name data files and deletion vectors by absolute paths into the same store: that is what shallow clones are
-made of, so they are read. On a local disk a link can lead out as well. `count_outside_files` says how many there are,
+The log may name data files and deletion vectors by absolute paths into the same store. Shallow clones are made of such
+paths, so they are read. On a local disk a link can lead out as well. `count_outside_files` says how many there are,
 and `ensure_inside_root` refuses them for callers who do not trust the table (`EngineConfig.inside_root_only`).
 """
 
@@ -59,7 +59,7 @@ def ensure_paths_inside_root(
     store: ObjectStore,
     config: EngineConfig,
 ) -> None:
-    """The same for files that are not live: change data, and what a change feed looks back at."""
+    """The same for files that are not live: change data, and the removed files of a change feed."""
     if not config.inside_root_only:
         return
     absolute = (

@@ -1,9 +1,9 @@
 """How large does a column chunk of a Parquet file become when it is decoded?
 
-A footer only claims sizes. What really decides is in the header of each page: the reader allocates the decompressed
-size that the header states, and takes as many values as it states. So the headers are read before anything is decoded.
-A value can also cost less in the file than in memory, when it is repeated: an entry of a dictionary is stored once and
-taken many times, and values with a common prefix store it once. `ChunkSize.longest_repeated` bounds one such value.
+A footer only claims sizes. What counts is the header of each page: the reader allocates the decompressed size that it
+states, and reads as many values as it states. So the headers are read before anything is decoded. A repeated value also
+takes less space in the file than in memory: a dictionary entry is stored once and used many times, and values with a
+common prefix store it once. `ChunkSize.longest_repeated` bounds one such value.
 
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift, in Thrift's compact protocol.
 """
@@ -22,17 +22,17 @@ from ebbtide.log.thrift_compact import Fields, MalformedThriftError, read_struct
 
 __all__ = ["Chunk", "ChunkSize", "RowGroup", "footer_length", "measure_chunk", "quick_measure", "row_groups"]
 
-# What a value costs beside its own bytes: an offset or a fixed-width number, validity, levels.
+# What a value takes besides its own bytes: an offset or a fixed-width number, validity, levels.
 _BYTES_PER_VALUE: Final = 16
 _MAGIC: Final = b"PAR1"
 _FOOTER_END_BYTES: Final = 8
-# FileMetaData: row groups of columns, and of each column chunk what its pages need; its encryption must be absent.
+# FileMetaData: row groups of columns, and per column chunk what its pages need; encryption must be absent.
 _CHUNK_FIELDS: Final[Fields] = {3: {4: None, 5: None, 7: None, 9: None, 11: None}, 8: {}}
 _FOOTER_FIELDS: Final[Fields] = {3: None, 4: {1: _CHUNK_FIELDS, 3: None}}
 _CODECS: Final = {0: "UNCOMPRESSED", 1: "SNAPPY", 2: "GZIP", 4: "BROTLI", 6: "ZSTD"}
 _PAGE_FIELDS: Final[Fields] = {1: None, 2: None, 3: None, 5: {1: None, 2: None}, 8: {1: None, 4: None}}
 _DICTIONARY_PAGE: Final = 2
-# Type of the page: the field of the header that describes it, and the field of the encoding in that.
+# Page type -> the header field that describes it, and the field of the encoding within that.
 _DATA_PAGES: Final = {0: (5, 2), 3: (8, 4)}
 _DICTIONARY_ENCODINGS: Final = frozenset({2, 8})
 _DELTA_BYTE_ARRAY: Final = 7
@@ -54,7 +54,7 @@ class ChunkSize:
     longest_repeated: int = 0
     # How many values are stored as references to such a value.
     num_repeated: int = 0
-    # Whether values share prefixes; otherwise what is repeated stands in a dictionary.
+    # Whether values share prefixes; otherwise repeated values are in a dictionary.
     has_prefixes: bool = False
 
     @property
@@ -64,12 +64,12 @@ class ChunkSize:
 
     @property
     def most_bytes(self) -> int:
-        """A bound for all of it, far above the truth where one long value stands among many short ones."""
+        """A bound for everything, far too high when one long value is among many short ones."""
         return self.stored_bytes + self.num_repeated * self.longest_repeated
 
 
 class Chunk(NamedTuple):
-    """A column of a row group: where its pages are, as Arrow finds them, and what the footer says of them."""
+    """A column of a row group: where its pages are, as Arrow finds them, and what the footer says about them."""
 
     start: int
     length: int
@@ -84,7 +84,7 @@ class RowGroup(NamedTuple):
 
 
 def footer_length(end: bytes | memoryview) -> int:
-    """How many bytes the footer takes before the last eight, by the last bytes of the file."""
+    """The size of the footer without its last eight bytes, from the last bytes of the file."""
     if len(end) < _FOOTER_END_BYTES or end[-4:] != _MAGIC:
         raise MalformedThriftError("the file does not end like a Parquet file")
     return int.from_bytes(end[-8:-4], "little")
@@ -158,7 +158,7 @@ class _Page(NamedTuple):
     kind: int
     decompressed: int
     compressed: int
-    # Of a dictionary page: 0. Its entries are counted where they are used.
+    # 0 for a dictionary page: its entries are counted where they are used.
     num_values: int
     encoding: int
 
@@ -186,7 +186,7 @@ class _Dictionary(NamedTuple):
     compression: str
 
     def longest_entry(self, column: pq.ColumnSchema, source: str) -> int:
-        """The length of the longest text: each stands behind its length, in four bytes."""
+        """The length of the longest text. Each text follows its length, which takes four bytes."""
         values = self._values(column, source)
         if values is None:
             return self.page.decompressed
@@ -198,7 +198,7 @@ class _Dictionary(NamedTuple):
             if length > longest:  # noqa: PLR1730 - max() costs as much as the rest of the loop
                 longest = length
             position += 4 + length
-        # A length that passes the end is damage that Arrow refuses; here it must not count as a long value.
+        # Arrow refuses a length beyond the end as damage; here it must not count as a long value.
         return min(longest, len(values))
 
     def _values(self, column: pq.ColumnSchema, source: str) -> bytes | memoryview | None:

@@ -1,10 +1,9 @@
 """How are the columns of a checkpoint file read without trusting the file?
 
-`ParquetSource` opens one Parquet object of the log and hands out rows of one action's struct, only the columns asked
-for. Numbers in the footer are checked against the file's real length. The page headers are read before any page is
-decoded (`parquet_pages`), and what they state must fit the checkpoint's `MemoryBudget`. Strings are checked to be
-UTF-8, page checksums are verified where the writer left them, and whatever pyarrow raises leaves here as
-CorruptTableError.
+`ParquetSource` opens one Parquet object of the log and returns rows of one action's struct, only the requested columns.
+Numbers in the footer are checked against the file's real length. The page headers are read before any page is decoded
+(`parquet_pages`), and what they state must fit the checkpoint's `MemoryBudget`. Strings are checked to be UTF-8, page
+checksums are verified where the file has them, and every error of pyarrow becomes a CorruptTableError.
 """
 
 from __future__ import annotations
@@ -25,41 +24,41 @@ from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["ParquetSource", "translated"]
 
-# Up to here one request for the whole object is cheaper than several for the columns needed.
+# Up to this size, one request for the whole object is cheaper than several for the columns.
 _WHOLE_READ_BYTES = 64 * 1024 * 1024
 # The footer describes a few dozen columns and some thousand row groups; these bounds are far above any real one.
 _THRIFT_STRING_BYTES = 64 * 1024 * 1024
 _THRIFT_CONTAINER_ITEMS = 4 * 1024 * 1024
 # Footers are a few kilobytes, or some hundred for a very large checkpoint.
 _FOOTER_READ_BYTES = 256 * 1024
-# Values that cannot be measured in advance are decoded this much at a time, only to be counted.
+# Values that cannot be measured in advance are decoded this much at a time, just to measure them.
 _COUNTED_AT_ONCE_BYTES = 32 * 1024 * 1024
 
 
 @contextmanager
 def translated(source: str) -> Iterator[None]:
-    """Turns what pyarrow raises over broken bytes into CorruptTableError."""
+    """Turn what pyarrow raises on broken bytes into CorruptTableError."""
     try:
         yield
     except DeltaError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        # pyarrow spreads over the builtin families: Arrow's errors, OSError for Thrift and codecs, UnicodeError, ...
+        # pyarrow uses many builtin errors: Arrow's own, OSError for Thrift and codecs, UnicodeError, ...
         raise CorruptTableError(f"{source} is not a readable Parquet checkpoint: {error}") from error
 
 
 class _RangeFile(io.RawIOBase):
-    """A large object as a file, so that columns nobody asked for are never fetched."""
+    """A large object as a file, so that only the requested columns are fetched."""
 
     def __init__(self, store: ObjectStore, meta: ObjectMeta) -> None:
         self._store = store
         self._meta = meta
         self._position = 0
-        # By their first byte: the footer, or column chunks that were looked at and are about to be decoded.
+        # By start offset: the footer, or column chunks that were measured and are about to be decoded.
         self.fetched: dict[int, bytes] = {}
 
     def fetch(self, start: int, length: int) -> bytes:
-        """Bytes that the next `read` of this range gets without another request."""
+        """Fetch bytes that the next `read` of this range gets without another request."""
         self.fetched[start] = self._store.read_range(self._meta.path, start, length)
         return self.fetched[start]
 
@@ -244,7 +243,7 @@ class ParquetSource:
         return measure_chunk(chunk, schema, data, source=self.name, max_page_bytes=left)
 
     def _repeated_bytes(self, group: int, column: int, size: ChunkSize, left: int) -> int:
-        """The exact bytes of values that the bound could not clear; stops counting beyond `left`."""
+        """The exact bytes of the values, where the bound was too high to tell; stops counting beyond `left`."""
         schema = self._columns[column]
         if not size.has_prefixes and schema.physical_type == "BYTE_ARRAY":
             return _bytes_of_references(self._opened(as_dictionary=schema.path).read_row_group(group, [schema.path]))
@@ -261,12 +260,12 @@ class ParquetSource:
 
 
 def _bytes_of_references(table: pa.Table) -> int:
-    """What a column of references into dictionaries takes once each is replaced by its value."""
+    """The bytes of a dictionary-encoded column once each reference is replaced by its value."""
     total = 0
     for chunk in table.column(0).chunks:
         values = chunk
         while not pa.types.is_dictionary(values.type):
-            # The one column that was asked for, below structs, lists and maps.
+            # The one requested column, below structs, lists and maps.
             values = values.flatten()[0] if pa.types.is_struct(values.type) else values.flatten()
         lengths = pc.binary_length(values.dictionary).cast(pa.int64())
         total += pc.sum(lengths.take(values.indices)).as_py() or 0
@@ -274,7 +273,7 @@ def _bytes_of_references(table: pa.Table) -> int:
 
 
 def _present(chunk: pa.StructArray) -> pa.StructArray:
-    """The non-null values; a view where they stand together, which is how most writers order a checkpoint."""
+    """The non-null values; a view where they are adjacent, as in most writers' checkpoints."""
     if not chunk.null_count:
         return chunk
     positions = pc.indices_nonzero(chunk.is_valid())

@@ -1,12 +1,12 @@
-"""How do typed statistics of a checkpoint become the JSON text that the rest of the engine reads?
+"""How do the typed statistics of a checkpoint become the JSON text that the engine reads?
 
 A checkpoint may keep file statistics as a struct (`stats_parsed`) instead of JSON (`stats`). `stats_as_json` rebuilds
-the text with Delta's conventions, column by column in Arrow, no row at a time:
+the text with Delta's conventions, column by column in Arrow, not row by row:
 
     date        "2024-02-29"
     timestamp   "2024-02-29T12:00:00.123456Z" (without the Z where the column has no time zone)
     decimal     12.50 (a number, every digit kept)
-    NaN, inf    left out, as null is: an absent bound is an unknown bound, which never prunes a file wrongly
+    NaN, inf    left out, like null: an absent bound is unknown and never prunes a file wrongly
 
 Binary, list and map columns have no bounds and are left out too.
 """
@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 
 __all__ = ["stats_as_json"]
 
-# Arrow prints dates beyond its calendar as a remark in angle brackets.
+# Arrow prints dates beyond its calendar as a note in angle brackets.
 _OUT_OF_RANGE = "<"
 
 
 def stats_as_json(parsed: pa.StructArray) -> pa.StringArray:
-    """One JSON object for each row; null where the struct is null."""
+    """One JSON object per row; null where the struct is null."""
     text = _struct(parsed)
     assert text is not None, "a struct always has a JSON form"
     return text
 
 
 def _json(values: pa.Array) -> pa.StringArray | None:
-    """The JSON text of each value, null for "leave it out"; None when the type has no place in statistics."""
+    """The JSON text of each value, null for "leave it out"; None when the type has no statistics."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return _json(values.cast(kind.value_type))

@@ -2,13 +2,13 @@
 
 A logical file is (path, deletion-vector id), everywhere: changing a vector is a `remove` of the old pair and an `add`
 of the new one. `LiveFiles` holds the live ones as Arrow batches and `LiveFiles.replayed` gives the state after more
-commits. Only the slices that a commit touches are copied, so one commit after another costs a look at the paths and
-not a copy of the table.
+commits. Only the slices that a commit touches are copied, so each further commit costs a look at the paths, not a copy
+of the table.
 
-Guarantees of a `LiveFiles` that exists:
-- every path occurs once (two vectors on one path would show its rows twice);
-- the order of actions inside one commit had no influence on it.
-Breaking either raises CorruptTableError that names the path. See "Action Reconciliation" in PROTOCOL.md.
+Guarantees of every `LiveFiles`:
+- each path occurs once (two vectors on one path would show its rows twice);
+- the order of actions within a commit does not matter.
+A log that breaks either raises a CorruptTableError that names the path. See "Action Reconciliation" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SLICE_ROWS = 8192
 @dataclass(frozen=True, slots=True)
 class _Slice:
     rows: pa.RecordBatch
-    # One text for each file however its path is spelled; the same buffers as `rows.path` for ordinary paths.
+    # One text per file, however its path is spelled; the same buffers as `rows.path` for ordinary paths.
     canonical: pa.StringArray
 
     def filtered(self, mask: pa.BooleanArray) -> _Slice:
@@ -63,7 +63,7 @@ class LiveFiles:
 
     @property
     def size_in_bytes(self) -> int:
-        """Exact: the sizes are claims of the log, and Arrow's own sum wraps around beyond 64 bits."""
+        """Exact: the log may claim any size, and Arrow's own sum wraps around beyond 64 bits."""
         total = 0
         for part in self.slices:
             sizes = part.rows.column("size")
@@ -128,7 +128,7 @@ def surviving_tombstones(removes: Iterable[pa.RecordBatch], live: LiveFiles, tab
         ).to_pylist()
     ]
     newest = {key: row for row, key in enumerate(keys)}
-    # A file whose last action was an `add` is live, so what is left ended with a `remove`.
+    # A file whose last action was an `add` is live; the last action on the others was a `remove`.
     for key in live.keys().to_pylist():
         newest.pop(key, None)
     return table.take(pa.array(sorted(newest.values()), pa.int64()))
@@ -149,7 +149,7 @@ def _winners(adds: FileActions, add_keys: list[str], removes: FileActions, remov
         if earlier is not None and adds.versions[earlier] == adds.versions[row]:
             repeated[row] = earlier
         newest[key] = row
-    # Versions ascend, so what stays is the last removal. An older contradiction that it settles does not matter.
+    # Versions ascend, so this keeps the last removal. A contradiction before it does not matter.
     last_removed = dict(zip(remove_keys, removes.versions, strict=True))
     for key, removed_in in last_removed.items():
         add_row = newest.get(key)
@@ -171,7 +171,7 @@ def _winners(adds: FileActions, add_keys: list[str], removes: FileActions, remov
 
 
 def _refuse_different_adds(adds: FileActions, first: int, second: int) -> None:
-    """Saying the same thing twice is harmless; saying two things about one file in one commit has no meaning."""
+    """Adding a file twice is harmless; adding it with different content in one commit has no meaning."""
     table = pa.Table.from_batches(adds.batches, schema=LIVE_FILES_SCHEMA)
     if table.slice(first, 1).to_pylist() != table.slice(second, 1).to_pylist():
         path = table.column("path")[first].as_py()

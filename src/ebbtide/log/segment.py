@@ -1,12 +1,12 @@
 """Which log files make up one version of the table?
 
 A `Segment` is the newest usable checkpoint at or before the version plus everything committed after it. Segments are
-proposed best first: when the files of the first turn out unreadable, the next one stands on an older checkpoint, and
-the last one on the commits alone. Nothing is read here but names.
+proposed best first: if the files of the first turn out to be unreadable, the next one starts at an older checkpoint,
+and the last one uses the commits alone. Only names are read here.
 
 Guarantees of a `Segment`:
 - its log files cover every version after the checkpoint (or from 0) up to its version, each once, ascending;
-- a compacted file stands in for its commits wherever it fits (unless asked otherwise).
+- a compacted file replaces its commits wherever it fits (unless the caller asks otherwise).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Segment:
 
 
 def find_log(store: ObjectStore, *, version: int | None = None) -> LogListing:
-    """The part of the log that serves `version` (None: the newest). TableNotFoundError when there is no log."""
+    """The part of the log that `version` (None: the newest) needs. TableNotFoundError when there is no log."""
     hint = last_checkpoint_version(store)
     if hint and (version is None or hint <= version):
         listing = list_log(store, start_version=hint)
-        # Only a checkpoint at the hint itself makes the older files unnecessary; a version that is not there at all
-        # deserves an answer that knows them.
+        # Only a checkpoint at the hint itself makes the older files unnecessary; the error for a missing version needs
+        # them all.
         is_found = any(checkpoint.version == hint for checkpoint in listing.checkpoints)
         if is_found and (version is None or version <= (listing.latest_version or 0)):
             return listing
@@ -65,7 +65,7 @@ def find_log(store: ObjectStore, *, version: int | None = None) -> LogListing:
 def segments(listing: LogListing, *, version: int | None, table_url: str) -> Iterator[Segment]:
     """Every way to build `version` (None: the newest) from these files, best first; at least one, or an error.
 
-    CorruptTableError when commits are missing, VersionNotFoundError when the version is not there (any more or yet).
+    CorruptTableError when commits are missing, VersionNotFoundError when the version does not exist (yet, or any more).
     """
     latest = listing.latest_version
     if latest is None:
@@ -84,7 +84,7 @@ def segments(listing: LogListing, *, version: int | None, table_url: str) -> Ite
         try:
             log_files = cover(listing, first, target, table_url=table_url)
         except CorruptTableError:
-            # An older checkpoint needs these commits as well, so only the first proposal can complain.
+            # An older checkpoint needs these commits as well, so only the first proposal raises.
             if not is_first:
                 return
             if checkpoint is None and _starts_late(listing):

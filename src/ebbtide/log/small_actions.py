@@ -3,8 +3,8 @@
 `SmallActions` takes the protocol, metadata, transaction identifiers and domains of log files and checkpoints, oldest
 first, and holds the newest of each: everything but file actions.
 
-Only what counts is judged. An action that does not follow the protocol is kept with its error, and a later action about
-the same thing replaces it like any other. The error is raised when somebody asks for what the action says.
+Only actions that count are validated. A malformed action is kept as its error, and a later action about the same thing
+replaces it like any other. The error is raised when a caller asks for the action.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["SMALL_ACTIONS", "SmallActions"]
 SMALL_ACTIONS = frozenset(
     {"protocol", "metaData", "txn", "domainMetadata", "commitInfo", "checkpointMetadata", "sidecar"}
 )
-# What tells two actions of one kind apart; of the others the newest is the only one.
+# The field that tells two actions of one kind apart; of every other kind only the newest counts.
 _IDENTITY = {"txn": "appId", "domainMetadata": "domain"}
 _T = TypeVar("_T", Protocol, Metadata, SetTransaction, DomainMetadata, CommitInfo)
-# What an action says, or why it says nothing.
+# An action, or the error that it raised when it was parsed.
 _Stated = Action | CorruptTableError
 
 
@@ -63,7 +63,7 @@ class SmallActions:
         self._stated.update(stated)
 
     def after(self, older: SmallActions) -> SmallActions:
-        """What both say together, these being the newer ones."""
+        """Both together; these are the newer ones."""
         merged = SmallActions()
         merged._stated = {**older._stated, **self._stated}
         merged._commit_info = self._commit_info
@@ -89,7 +89,7 @@ class SmallActions:
 
     @property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """Removed domains stay in, so that they hide what an older checkpoint says."""
+        """Includes removed domains, which hide those of an older checkpoint."""
         return dict(self._all_of("domainMetadata", DomainMetadata))
 
     @property
@@ -124,7 +124,7 @@ def _parsed(name: str, body: Any, source: str) -> _Stated:
 
 
 def _identity(name: str, body: Any, action: _Stated) -> str:
-    """What else the action is about; a malformed one may not say, and then nothing replaces it."""
+    """The application or domain of the action. Nothing replaces a malformed action without one."""
     if name not in _IDENTITY:
         return ""
     value = body.get(_IDENTITY[name]) if isinstance(body, Mapping) else None
@@ -132,7 +132,7 @@ def _identity(name: str, body: Any, action: _Stated) -> str:
 
 
 def _of_one_file(known: _Stated | None, action: _Stated, name: str, source: str) -> _Stated:
-    """What two actions of one log file say together: their order means nothing."""
+    """What two actions of one log file mean together; their order does not matter."""
     if known is None or known == action:
         return action
     if isinstance(known, SetTransaction) and isinstance(action, SetTransaction):

@@ -1,8 +1,8 @@
 """What is the table at one version?
 
 `load_snapshot` answers with a frozen `Snapshot`: protocol, metadata, schema, properties, live files and tombstones,
-read behind the feature gate. Given an older snapshot as a hint it reads only what was committed since, which is how a
-long run of commits keeps a flat cost. A snapshot knows neither scans nor transactions; they meet in `commands`.
+read behind the feature gate. Given an older snapshot as a hint, it reads only what was committed since, so the cost per
+commit stays flat over a long run. A snapshot knows neither scans nor transactions; they meet in `commands`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMMITS_WORTH_A_CHECKPOINT = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One version of a table. It never changes, and what it holds passed the checks of `log.replay`."""
+    """One version of a table. It never changes, and its files passed the checks of `log.replay`."""
 
     store: ObjectStore
     version: int
@@ -81,7 +81,7 @@ class Snapshot:
             try:
                 batches += open_checkpoint(self.store, self.segment.checkpoint, self.config).tombstones()
             except (CorruptTableError, ObjectNotFoundError):
-                # A snapshot that was carried forward may outlive the checkpoint it once started from.
+                # A snapshot that was carried forward may outlive the checkpoint it started from.
                 renewed = load_snapshot(self.store, version=self.version, config=self.config)
                 if renewed.segment.checkpoint == self.segment.checkpoint:
                     raise
@@ -141,7 +141,7 @@ def _snapshot(store: ObjectStore, state: TableState, config: EngineConfig) -> Sn
 def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, config: EngineConfig) -> Snapshot | None:
     """The snapshot that follows `hint`; None when only a full load can tell."""
     listing = _since(store, hint)
-    # The same commit must still be there, or the table was dropped and made anew in the meantime.
+    # Without this very commit, the table was dropped and created again in the meantime.
     if hint.segment.commit is None or listing.commits.get(hint.version) != hint.segment.commit:
         return None
     target = (listing.latest_version or 0) if version is None else version
@@ -178,7 +178,7 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
 
 
 def _head_after(hint: Snapshot, small: SmallActions, segment: Segment) -> TableHead:
-    """What the table says of itself once newer commits are added; UnsupportedFeatureError at the gate."""
+    """The table's head once newer commits are added; UnsupportedFeatureError at the gate."""
     protocol, metadata = small.protocol or hint.protocol, small.metadata or hint.metadata
     if small.protocol or small.metadata:
         ensure_readable(protocol, metadata)
@@ -194,7 +194,7 @@ def _head_after(hint: Snapshot, small: SmallActions, segment: Segment) -> TableH
 
 
 def _since(store: ObjectStore, hint: Snapshot) -> LogListing:
-    """What the log holds from the hint's version on. Every now and then checkpoints are looked for as well."""
+    """The log from the hint's version on. Now and then this looks for checkpoints as well."""
     interval = hint.properties.checkpoint_interval
     checkpoint = hint.segment.checkpoint
     age = hint.version - (-1 if checkpoint is None else checkpoint.version)
@@ -208,7 +208,7 @@ def _since(store: ObjectStore, hint: Snapshot) -> LogListing:
 def _rebased(hint: Snapshot, added: Segment, listing: LogListing) -> tuple[Segment, tuple[FileActions, ...]]:
     """The hint's segment with more commits, moved to a newer checkpoint when there is one.
 
-    Without that, a snapshot carried forward for ever would keep every tombstone it ever saw.
+    Otherwise a snapshot that is carried forward forever would keep every tombstone it ever saw.
     """
     newest = next((files for files in listing.checkpoints if files.version <= added.version), hint.segment.checkpoint)
     start = -1 if newest is None else newest.version

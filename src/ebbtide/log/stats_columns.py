@@ -1,8 +1,8 @@
-"""Which columns of a table have statistics, and of which types are they?
+"""Which columns of a table have statistics, and of which types are these?
 
 A table keeps statistics of its first leaf columns, or of the columns it names; partition columns never have any.
-`indexed_columns` chooses them and `stats_type` is the Arrow form of the statistics of one file, with the physical names
-that stand in the log. See "Per-file Statistics" in PROTOCOL.md.
+`indexed_columns` chooses them and `stats_type` is the Arrow type of the statistics of one file, with the physical names
+that the log uses. See "Per-file Statistics" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def stats_type(metadata: Metadata, protocol: Protocol) -> pa.StructType:
     bounds = _nested((chain, _bound_type(chain[-1].type)) for chain in chains)
     counts = _nested((chain, pa.int64()) for chain in chains)
     members = {"numRecords": pa.int64(), "minValues": bounds, "maxValues": bounds, "nullCount": counts}
-    # Always there, also where the table cannot have deletion vectors (any more): a null count means something else
-    # under wide bounds, and whoever reads only the struct must not take it for exact.
+    # Always present, even where the table cannot have deletion vectors (any more): under wide bounds a null count
+    # means something else, and a reader of the struct alone must not take it as exact.
     members["tightBounds"] = pa.bool_()
     return pa.struct([(name, member) for name, member in members.items() if member is not None])
 

@@ -1,8 +1,8 @@
-"""What state do the files of the log describe at one version?
+"""What state does the log describe at one version?
 
 `read_state` finds a segment that can be read and replays it: protocol and metadata first, then the feature gate, then
-the files. A checkpoint or compacted file that turns out to be damaged or gone is passed over for an older one, or for
-the commits themselves, as long as those suffice; the commits are the truth and have no substitute. `read_head` stops
+the files. A checkpoint or compacted file that turns out to be damaged or missing is skipped in favour of an older one,
+or of the commits, as long as those suffice; the commits are the truth and have no substitute. `read_head` stops
 before the files and before the gate.
 """
 
@@ -28,10 +28,10 @@ from ebbtide.storage.store import ObjectStore
 
 __all__ = ["TableHead", "TableState", "read_head", "read_state", "scan_log_files"]
 
-# Each try reads a checkpoint, so a table full of broken ones must not be tried for ever.
+# Each try reads a checkpoint, so a table full of broken ones must not be tried forever.
 _MAX_TRIES = 16
 
-# What a damaged or vanished file raises; anything else (permission, network) is no reason to look elsewhere.
+# What a damaged or missing file raises; other errors (permission, network) are no reason to look elsewhere.
 _Unusable = (CorruptTableError, ObjectNotFoundError)
 
 
@@ -44,7 +44,7 @@ class TableHead:
     metadata: Metadata
     transactions: Mapping[str, SetTransaction]
     domain_metadata: Mapping[str, DomainMetadata]
-    # Of the commit that made the version, when it was among the files read.
+    # From the version's commit, if that was among the files read.
     commit_info: CommitInfo | None
 
 
@@ -52,7 +52,7 @@ class TableHead:
 class TableState:
     head: TableHead
     live: LiveFiles
-    # Of the commits after the checkpoint; the checkpoint's own tombstones are read when somebody asks.
+    # From the commits after the checkpoint; the checkpoint's own tombstones are read on demand.
     removes: FileActions
 
 

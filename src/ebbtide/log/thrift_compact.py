@@ -1,7 +1,7 @@
-"""What does a struct in Thrift's compact protocol say, read without trusting it?
+"""What does a struct in Thrift's compact protocol hold, read without trusting it?
 
-Parquet's footer and page headers are such structs. `read_struct` gives the fields that were asked for and passes over
-the rest. pyarrow could be asked for the footer, but over some broken ones it ends the process instead of raising.
+Parquet's footer and page headers are such structs. `read_struct` returns the requested fields and skips the rest.
+pyarrow could read the footer too, but some broken footers make it end the process instead of raising.
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 __all__ = ["Fields", "MalformedThriftError", "read_struct"]
 
-# The fields wanted of a struct, by number; for a struct or a list of structs the fields wanted of that.
+# The wanted fields of a struct, by number; for a nested struct, or a list of structs, its own wanted fields.
 Fields = Mapping[int, Any]
 
 _MAX_DEPTH: Final = 32
@@ -21,7 +21,7 @@ _INTEGERS: Final = frozenset({4, 5, 6})
 
 
 class MalformedThriftError(Exception):
-    """The bytes are no such struct. Callers turn it into an error of ours that names the file."""
+    """The bytes are not such a struct. Callers turn this into a public error that names the file."""
 
 
 def read_struct(data: bytes | memoryview, position: int, wanted: Fields) -> tuple[dict[int, Any], int]:
@@ -93,7 +93,7 @@ def _skipped_list(data: bytes | memoryview, position: int, depth: int) -> int:
     _check_depth(depth)
     kind, count, position = _list_head(data, position)
     if kind in {_TRUE, _FALSE}:
-        # In a list each takes a byte; as a field it is part of the head.
+        # A boolean takes one byte in a list; as a field it is part of the head.
         return position + count
     for _ in range(count):
         position = _skipped(data, position, kind, depth + 1)

@@ -1,9 +1,9 @@
 """How does the JSON text of statistics become typed columns of a checkpoint?
 
 The inverse of `parsed_stats`. Arrow's JSON reader takes ordinary text, thousands of files at once. It refuses a batch
-in which anything is unusual (a bound of another type, a number out of range, broken JSON); such a batch is read text by
-text, and whatever does not fit its column becomes null. An absent bound is an unknown bound, which never prunes a file
-wrongly; that is also why NaN and the infinities, which Delta writes as strings, become null.
+that holds anything unusual (a bound of another type, a number out of range, broken JSON). Such a batch is read text by
+text, and a value that does not fit its column becomes null. An absent bound is unknown and never prunes a file wrongly;
+that is also why NaN and the infinities, which Delta writes as strings, become null.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from ebbtide.protocol.schema import PrimitiveType
 
 __all__ = ["typed_stats"]
 
-# What is unusual in one file slows down this many, and no more.
+# One unusual file slows down this many, and no more.
 _ROWS_AT_A_TIME: Final = 8192
-# A single text longer than this goes the slow way.
+# A single text longer than this takes the slow path.
 _BLOCK_BYTES: Final = 8 * 1024 * 1024
-# One object on one line: Arrow's reader would take two for two rows, and a blank line for none.
+# One object per line: Arrow's reader would read two objects as two rows, and a blank line as none.
 _ONE_LINE: Final = r"^\{[^\n\r\x00]*\}$"
-# An unescaped quote never stands after a colon inside a JSON string, so this finds whole values only.
+# Inside a JSON string no unescaped quote follows a colon, so this finds whole values only.
 _NOT_A_NUMBER: Final = r':\s*"(NaN|[+-]?Infinity)"'
 _ZONE = re.compile(r"(Z|UTC|[+-][0-9]{2}:?[0-9]{2})$", re.ASCII)
 _EXACT: Final = Context(prec=120)
 
 
 def typed_stats(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
-    """One struct of `type` for each text; null where there is no text or it is not a JSON object."""
+    """One struct of `type` per text; null where there is no text or it is not a JSON object."""
     parts = [_typed_part(stats.slice(start, _ROWS_AT_A_TIME), type) for start in range(0, len(stats), _ROWS_AT_A_TIME)]
     return pa.concat_arrays(parts) if parts else pa.array([], type)
 
 
 def _typed_part(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
-    # Some writers say "none" with an empty text.
+    # Some writers use an empty text for "none".
     stats = pc.if_else(pc.equal(stats, ""), pa.scalar(None, pa.string()), stats)
     if stats.null_count == len(stats):
         return pa.nulls(len(stats), type)
@@ -54,7 +54,7 @@ def _typed_part(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
 
 
 def _raw_type(type: pa.DataType) -> pa.DataType:
-    """What a value of `type` is in JSON: numbers exact, floats wide, dates and timestamps as text."""
+    """The type of `type`'s values in JSON: exact numbers, wide floats, dates and timestamps as text."""
     if pa.types.is_struct(type):
         return pa.struct([(field.name, _raw_type(field.type)) for field in type])
     if pa.types.is_temporal(type):
@@ -69,14 +69,14 @@ def _read_by_arrow(stats: pa.StringArray, raw_type: pa.StructType) -> pa.StructA
     try:
         text = pc.replace_substring_regex(pc.fill_null(stats, "{}"), _NOT_A_NUMBER, ":null")
         lines = pc.binary_join_element_wise(text, "\n", "")
-        # The characters of a string array lie in one piece, so the lines already are the file to read.
+        # A string array keeps its characters in one buffer, so the lines already are the file to read.
         data = lines.buffers()[2].slice(0, pc.sum(pc.binary_length(lines)).as_py())
         table = pj.read_json(
             pa.BufferReader(data),
             read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
             parse_options=pj.ParseOptions(explicit_schema=pa.schema(raw_type), unexpected_field_behavior="ignore"),
         )
-        # The reader does not count the digits of a decimal; Parquet would cut the ones that are too many.
+        # The reader does not count the digits of a decimal, and Parquet would cut off the excess.
         table.validate(full=True)
     except pa.ArrowInvalid:
         return None
@@ -94,7 +94,7 @@ def _object(text: str | None) -> Any:
 
 
 def _fitted(values: Sequence[Any], raw_type: pa.DataType) -> pa.Array:
-    """Python's reading of JSON as a column; null for every value that is not of the type."""
+    """Values parsed by Python as a column; null for every value that does not fit the type."""
     if not pa.types.is_struct(raw_type):
         return pa.array([_fitting(value, raw_type) for value in values], raw_type)
     objects = [value if isinstance(value, dict) else None for value in values]
@@ -153,7 +153,7 @@ def _moments(texts: pa.StringArray, type: pa.DataType) -> pa.Array:
     try:
         return texts.cast(type)
     except pa.ArrowInvalid:
-        # Some text is no date or has more digits than Arrow takes; each is looked at alone.
+        # Some text is not a date or has more digits than Arrow takes: read them one by one.
         return pa.array([_moment(text, type) for text in texts.to_pylist()], type)
 
 
@@ -162,7 +162,7 @@ def _moment(text: str | None, type: pa.DataType) -> Any:
         return None
     name = "date" if pa.types.is_date(type) else "timestamp_ntz" if type.tz is None else "timestamp"
     if name == "timestamp" and not _ZONE.search(text):
-        # Which zone was meant is anybody's guess, and a guess is no bound.
+        # The zone would be a guess, and a guess is not a bound.
         return None
     try:
         return parse_partition_value(text, PrimitiveType(name), column="statistics")
