@@ -1,9 +1,9 @@
 """How do row indexes look as plain bits, the form that Spark's expressions read and write?
 
 A *block* is 65,536 consecutive rows as 8,192 bytes: bit `i % 8` (lowest first) of byte `i // 8` is row
-`block * 65536 + i`. Roaring keeps one container for each block that has rows, but spells sparse ones as lists or runs.
-Python must not loop over many rows, so the library is made to do the spelling: a sparse block that is XORed with a
-half-full pattern is half full itself, and half-full blocks are always plain bits. XOR with the pattern brings it back.
+`block * 65536 + i`. Roaring keeps one container per block that has rows, but stores sparse ones as lists or runs.
+Python must not loop over many rows, so the library does the conversion: a sparse block XORed with a half-full pattern
+is half full itself, and half-full blocks are always plain bits. XOR with the pattern brings the block back.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _PATTERN = b"\xaa" * BITMAP_BYTES
 _PATTERN_BITS = int.from_bytes(_PATTERN, "little")
 _PATTERN_CARDINALITY = BITS_PER_BLOCK // 2
 
-# Up to this many rows, setting bits one by one is quicker than the detour over the pattern.
+# Up to this many rows, setting bits one by one is faster than the detour through the pattern.
 _SHORT = 256
 
-# Blocks that are spelled out together: 4 MiB at a time, however many there are.
+# Blocks spelled out at a time: 4 MiB, however many there are.
 _BATCH = 512
 
 
@@ -124,7 +124,7 @@ def _full(keys: list[int]) -> BitMap64:
 
 
 def _from_plain_containers(containers: dict[int, tuple[int, bytes]]) -> BitMap64:
-    """A set written down container by container; keys ascend, and each has more than 4,096 rows."""
+    """The set of these containers. Keys ascend, and each container has more than 4,096 rows."""
     buckets = [(high, list(keys)) for high, keys in groupby(containers, key=lambda key: key >> 16)]
     parts = [struct.pack("<Q", len(buckets))]
     for high, keys in buckets:

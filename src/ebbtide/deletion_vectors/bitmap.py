@@ -2,7 +2,7 @@
 
 `RowIndexSet` is a set of physical row positions (0-based, in file order, counted before anything was deleted) and the
 only form in which the engine holds a deletion vector. It turns into the protocol's bytes and back, and into the plain
-bits that Spark's expressions understand. It knows nothing of files or logs.
+bits that Spark's expressions understand. It knows nothing about files or logs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MAX_ROW_INDEX = 0x7FFFFFFE_80000000
 _WORDS_PER_BLOCK = BITMAP_BYTES // 8
 _BLOCKS_AT_A_TIME = 8192  # 64 MiB when spelled out
 _WORDS_AT_A_TIME = 8192  # at worst each is in a block of its own
-# With fewer words in a block, looking at their bits one by one is quicker than spelling the block out.
-_FEW_WORDS_A_BLOCK = 16
+# With fewer words per block, reading their bits one by one is faster than spelling the block out.
+_FEW_WORDS_PER_BLOCK = 16
 _ALL_BITS = (1 << 64) - 1
 
 
@@ -50,7 +50,7 @@ class RowIndexSet:
 
     def __init__(self, rows: Iterable[int] = ()) -> None:
         try:
-            # An array hands all values over at once; an iterable would be walked through Python objects.
+            # An array passes all values at once; an iterable would go through Python objects one by one.
             values = array("Q", rows)
         except (OverflowError, TypeError) as error:
             raise RequestError(f"A row index must be an integer from 0 to {MAX_ROW_INDEX}: {error}") from error
@@ -75,14 +75,14 @@ class RowIndexSet:
     def from_numbered_words(cls, numbers: pa.Array, words: pa.Array) -> RowIndexSet:
         """The rows of some 64-bit words in any order, each with its number: bit `i` of word `w` is row `64 * w + i`.
 
-        Numbers must differ. Memory goes with the words, not with the highest row.
+        Numbers must differ. Memory depends on the number of words, not on the highest row.
         """
         if words.type != pa.int64() or words.null_count:
             raise RequestError(f"Words must be 64-bit integers without nulls, not {words.type}.")
         if len(numbers) and not 0 <= pc.min(numbers).as_py() <= pc.max(numbers).as_py() <= MAX_ROW_INDEX >> 6:
             raise RequestError("A word has a number that no row of a file can have.")
         blocks = pc.count_distinct(pc.shift_right(numbers, 10)).as_py()
-        # In any order every part would hold some words of each block, so where there must be parts they are sorted.
+        # Unsorted, every part would hold some words of each block, so words are sorted when they are split into parts.
         part = _WORDS_AT_A_TIME if blocks > _BLOCKS_AT_A_TIME else max(len(numbers), 1)
         order = pc.array_sort_indices(numbers) if part < len(numbers) else None
         numbers, words = (values if order is None else values.take(order) for values in (numbers, words))
@@ -93,7 +93,7 @@ class RowIndexSet:
 
     @classmethod
     def deserialize(cls, data: bytes) -> RowIndexSet:
-        """The set that a payload (magic number included) holds; `CorruptDeletionVectorError` when it is not sound.
+        """The set in a payload (magic number included); `CorruptDeletionVectorError` when it is not sound.
 
         Reads the portable format and the legacy native one.
         """
@@ -177,7 +177,7 @@ class RowIndexSet:
     def to_blocks(self) -> Iterator[tuple[int, bytes]]:
         """The blocks of 65,536 rows that hold a marked one, as (block number, 8,192 bytes of bits), ascending.
 
-        The right form for sparse sets: memory goes with the blocks that are there, not with the highest row.
+        The right form for sparse sets: memory depends on the blocks that exist, not on the highest row.
         """
         return bit_blocks.blocks_of(self._bitmap)
 
@@ -208,10 +208,10 @@ def _decode(portable_body: bytes) -> BitMap64:
 
 def _bitmap_of_words(numbers: pa.Array, words: pa.Array) -> BitMap64:
     blocks = pc.shift_right(numbers, 10).dictionary_encode()
-    if len(words) < _FEW_WORDS_A_BLOCK * len(blocks.dictionary):
+    if len(words) < _FEW_WORDS_PER_BLOCK * len(blocks.dictionary):
         return BitMap64(array("Q", _rows_of_words(numbers.to_pylist(), words.to_pylist())))
     first_words = pc.multiply(blocks.indices.cast(pa.int64()), _WORDS_PER_BLOCK)
-    # Where each word lies when the blocks are spelled out one after the other, and then the other way round.
+    # Where each word is when the blocks are spelled out one after the other; below, which word is at each place.
     places = pc.add(first_words, pc.bit_wise_and(numbers, _WORDS_PER_BLOCK - 1))
     everywhere = pa.array(range(len(blocks.dictionary) * _WORDS_PER_BLOCK), pa.int64())
     data = _word_bytes(words.take(pc.index_in(everywhere, value_set=places)).fill_null(0))

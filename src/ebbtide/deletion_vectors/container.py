@@ -1,11 +1,11 @@
 """How are several deletion vectors laid out in one `.bin` file?
 
     byte 0   format version, 1
-    then     for each vector:  u32 size | payload | u32 CRC-32 of the payload
+    then     per vector:  u32 size | payload | u32 CRC-32 of the payload
 
 The framing is big endian, the payload (`RowIndexSet.serialize`) little endian. A descriptor's `offset` is the position
-of the size field, so the first vector of a file is at 1. Nothing is read without its version, size and checksum being
-looked at. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-file-storage-format
+of the size field, so the first vector of a file is at 1. Version, size and checksum are checked on every read.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-file-storage-format
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_PAYLOAD_BYTES = 2**31 - 1
 
 
 def frame(payload: bytes) -> bytes:
-    """One vector as it stands in the file: `FRAMING_BYTES` longer than its payload."""
+    """One vector as stored in the file: `FRAMING_BYTES` longer than its payload."""
     if len(payload) > _MAX_PAYLOAD_BYTES:
         raise RequestError(f"A deletion vector of {len(payload)} bytes is too large: the format ends at 2 GiB.")
     return struct.pack(">I", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
@@ -37,13 +37,13 @@ def frame(payload: bytes) -> bytes:
 def check_version(first_byte: bytes, *, where: str) -> None:
     """`CorruptDeletionVectorError` unless the file starts with the one version that exists."""
     if first_byte != VERSION_HEADER:
-        # The byte itself is not told: a path in the log can lead to any file of the machine.
+        # The byte itself is not shown: a path in the log can lead to any file on the machine.
         found = "another version" if first_byte else "no bytes"
         raise CorruptDeletionVectorError(f"{where} has {found}; deletion-vector files of version 1 can be read.")
 
 
 def unframe(framed: bytes, size_in_bytes: int, *, where: str) -> bytes:
-    """The payload of the vector whose frame starts `framed`; bytes after the frame are not looked at."""
+    """The payload of the vector whose frame starts `framed`; bytes after the frame are ignored."""
     if len(framed) < 4:
         raise CorruptDeletionVectorError(f"{where} ends before the size of the deletion vector.")
     (stored_size,) = struct.unpack_from(">I", framed)

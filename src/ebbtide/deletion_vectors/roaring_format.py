@@ -1,12 +1,12 @@
 """Are these bytes a well-formed set of row indexes?
 
-CRoaring is quick because it trusts its input. A deletion vector comes out of a table that nobody vouches for, so this
-module reads every header, length, order and count *before* CRoaring sees the bytes. What passes means the same rows to
-every reader; what does not raises `CorruptDeletionVectorError`. Work and memory are proportional to the bytes that are
+CRoaring is fast because it trusts its input. A deletion vector comes from a table that may not be trusted, so this
+module checks every header, length, order and count *before* CRoaring sees the bytes. What passes means the same rows to
+every reader; anything else raises `CorruptDeletionVectorError`. Work and memory are proportional to the bytes that are
 really there, never to a number that the bytes claim.
 
-A payload is a little-endian magic number and 32-bit Roaring bitmaps ("buckets"), one for each value of the upper 32
-bits of a row index. https://github.com/RoaringBitmap/RoaringFormatSpec
+A payload is a little-endian magic number and 32-bit Roaring bitmaps ("buckets"), one per value of the upper 32 bits of
+a row index. https://github.com/RoaringBitmap/RoaringFormatSpec
 
     portable   D1 D3 39 64   u64 count   count x (u32 key ascending, bitmap)
     native     D0 D3 39 64   u32 count   count x (u32 byte length, bitmap); the key is the ordinal   (legacy, read only)
@@ -48,7 +48,7 @@ _MAX_CONTAINERS = 1 << 16
 ARRAY_MAX_CARDINALITY = 4096
 BITMAP_BYTES = 8192
 
-# One bucket stands for four billion rows of one Parquet file. The bound keeps a hostile payload from buying minutes of
+# One bucket stands for four billion rows of one Parquet file. The limit keeps a hostile payload from causing minutes of
 # work with millions of empty buckets, and is a thousand times what any file can hold.
 _MAX_BUCKETS = 1 << 20
 
@@ -89,7 +89,7 @@ def checked_buckets(payload: bytes) -> list[Bucket]:
     elif magic == NATIVE_MAGIC:
         buckets = _native_buckets(payload)
     else:
-        # What is there instead is not told: a path in the log can lead to any file of the machine.
+        # What is there instead is not shown: a path in the log can lead to any file on the machine.
         _refuse(f"the magic number is not {PORTABLE_MAGIC}")
     return [bucket for bucket in buckets if bucket.cardinality]
 
@@ -197,7 +197,7 @@ def _check_array(payload: bytes, start: int, cardinality: int) -> int:
         values = struct.unpack_from(f"<{cardinality}H", payload, start)
         ascending = all(map(lt, values, islice(values, 1, None)))
     else:
-        # The slice is a copy, and so aligned as Arrow wants it.
+        # The slice is a copy, so it is aligned as Arrow needs it.
         array = pa.Array.from_buffers(pa.uint16(), cardinality, [None, pa.py_buffer(payload[start:stop])])
         ascending = pc.all(pc.less(array[:-1], array[1:])).as_py()
     if not ascending:
@@ -233,7 +233,7 @@ def _check_runs(payload: bytes, start: int, cardinality: int) -> int:
 
 
 def _measured_by_python(runs: bytes) -> tuple[bool, int, int]:
-    """Whether a gap lies between every two runs (those that touch are damage), the last row, the number of rows."""
+    """Whether there is a gap between every two runs (touching runs are damage), the last row, the number of rows."""
     pairs = struct.unpack(f"<{len(runs) // 2}H", runs)
     starts, lengths_less_one = pairs[0::2], pairs[1::2]
     lasts = list(map(add, starts, lengths_less_one))

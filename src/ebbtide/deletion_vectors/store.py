@@ -1,9 +1,9 @@
 """Which rows does a descriptor mark, once its vector has been read and checked?
 
-Takes descriptors and a table's store, gives `RowIndexSet`s. Every check of the protocol is made (version, size,
-checksum, structure, cardinality, and the highest row where the file's row count is known), and each failure is a
+Takes descriptors and a table's store, returns `RowIndexSet`s. Makes every check of the protocol (version, size,
+checksum, structure, cardinality, and the highest row where the file's row count is known); each failure is a
 `CorruptDeletionVectorError` with Delta's error class. A vector that cannot be read never means "no rows": there is no
-lenient mode. How many vectors share a file, and so how few reads fetch them, is this module's business too.
+lenient mode. Vectors of one file are fetched with as few reads as possible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ebbtide.storage.prefetch import prefetched
 
 __all__ = ["load", "load_all"]
 
-# A second request costs more than reading this many bytes that nobody asked for.
+# A second request costs more than reading this many unneeded bytes.
 _MAX_GAP_BYTES = 64 * 1024
 # One read fetches at most about this much, so that a file full of vectors is not held whole.
 _MAX_READ_BYTES = 16 * 1024 * 1024
@@ -83,7 +83,7 @@ def load_all(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One vector that is wanted, and where its answer belongs."""
+    """One wanted vector, and the position of its result."""
 
     index: int
     descriptor: DeletionVectorDescriptor

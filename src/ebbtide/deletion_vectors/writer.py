@@ -1,8 +1,8 @@
 """How do new marks become deletion-vector files and descriptors?
 
 `write_deletion_vectors` unites each file's new marks with its old vector, packs the results into `.bin` files below the
-table root, and answers with the descriptors. A descriptor is handed out only after its file has been stored durably,
-so a commit can never name a file that is not there. A file that no commit ends up naming is an orphan for VACUUM.
+table root, and returns the descriptors. A descriptor is returned only after its file has been stored durably, so a
+commit can never name a file that is not there. A file that no commit ends up naming is an orphan for VACUUM.
 Nothing is ever overwritten.
 """
 
@@ -28,15 +28,15 @@ Key = TypeVar("Key")
 
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 _MAX_INT32 = 2**31 - 1
-_TARGET_LIMIT_BYTES = 3 * 2**29  # 1.5 GiB: with one more vector behind it an offset still fits 31 bits
+_TARGET_LIMIT_BYTES = 3 * 2**29  # 1.5 GiB: the offset of one more vector still fits 31 bits
 _PUT_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class NewMarks(Generic[Key]):
-    """The rows that one operation marks in one data file, beside what was marked before.
+    """The rows that one operation marks in one data file, besides those marked before.
 
-    `key` is for the caller to recognise the answer by. `existing` is the file's old descriptor and `existing_rows` its
+    `key` lets the caller recognise the result. `existing` is the file's old descriptor and `existing_rows` its
     loaded rows; both or neither.
     """
 
@@ -71,11 +71,11 @@ def write_deletion_vectors(
     new_uuid: Callable[[], UUID] = uuid4,
     rng: random.Random | None = None,
 ) -> Iterator[DeletionVectorResult[Key]]:
-    """One result for each of `marks`, in order, as soon as its file is stored.
+    """One result per item of `marks`, in order, as soon as its file is stored.
 
     Vectors share a file in order of arrival until the next one would take it past `target_bytes`; one file is held in
     memory at a time. `prefix_length` random letters and digits become a directory above each file (object stores
-    spread load by prefix). No new marks: the existing descriptor comes back as it is, or `EMPTY`.
+    spread load by prefix). Without new marks the existing descriptor is returned unchanged, or `EMPTY`.
     """
     if not 0 <= target_bytes < _TARGET_LIMIT_BYTES:
         raise RequestError(f"The target size of deletion-vector files is {target_bytes}, not between 0 and 1.5 GiB.")
@@ -98,7 +98,7 @@ def _write_bins(
 
 
 def _estimated_bytes(new_payload: bytes, existing: DeletionVectorDescriptor | None) -> int:
-    """What a vector may take in the file, before it is known how much of old and new coincides."""
+    """Estimated size of a vector in the file; how much of old and new coincides is not known yet."""
     existing_bytes = existing.size_in_bytes if existing is not None else 0
     return min(len(new_payload) + existing_bytes + FRAMING_BYTES, _MAX_INT32)
 
@@ -125,7 +125,7 @@ class _Stored:
 
 @dataclass(slots=True)
 class _Bin(Generic[Key]):
-    """The vectors of one file to be. An item that needs no file is kept for the order of the answers."""
+    """The vectors of one future file. An item that needs no file is kept for the order of the results."""
 
     estimated_bytes: int = 0
     data: bytearray = field(default_factory=lambda: bytearray(VERSION_HEADER))
@@ -167,7 +167,7 @@ class _Bin(Generic[Key]):
 
 
 def _put_under_fresh_name(store: ObjectStore, data: bytes, names: _FileNames) -> tuple[UUID, str]:
-    """Names are random, so a name that is taken, or may be, is not worth asking about: the next one will do.
+    """Names are random, so a name that is taken, or may be, is not worth a check: the next one will do.
 
     A store reports "exists" when its own lost request had succeeded after all; that object is then an orphan.
     """

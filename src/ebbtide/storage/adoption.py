@@ -1,8 +1,8 @@
-"""How do files that another program wrote on this machine's disk become part of a table, for good?
+"""How do files that another program wrote on the local disk become a durable part of a table?
 
 Spark writes data files into a directory of its own and does not sync them. Before a commit may name a file, its bytes
-and its name have to survive a power cut, and its final name must be ours alone. On object stores none of this is
-needed: an object is durable when its upload ends, and moving it would be a copy.
+and its name must survive a power cut, and its final name must be ours alone. Object stores need none of this: an
+object is durable when its upload ends, and moving it would be a copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYNC_THREADS = 8
 
 
 def local_directory(store: ObjectStore) -> LocalDirectory | None:
-    """The directory of this machine that the store's root is; None when the store is a service."""
+    """The local directory that is the store's root; None when the store is a service."""
     return LocalDirectory(Path(unquote(store.url[len(_LOCAL_URL) :]))) if store.url.startswith(_LOCAL_URL) else None
 
 
@@ -49,8 +49,8 @@ class LocalDirectory:
     def adopt(self, moves: Mapping[str, str]) -> None:
         """Give files (old path to new) a second name and make it durable: bytes, name and directories are synced.
 
-        A name that is taken is `ObjectExistsError`; nothing is ever replaced. On any failure the new names are gone
-        again. The old names stay, where there are hard links, until `remove_tree` takes their directory away.
+        `ObjectExistsError` when a name is taken; nothing is ever replaced. After a failure the new names are gone
+        again. Where there are hard links, the old names stay until `remove_tree` deletes their directory.
         """
         paths = {self._root / checked_path(old): self._root / checked_path(new) for old, new in moves.items()}
         made: list[Path] = []
@@ -73,7 +73,7 @@ class LocalDirectory:
             raise
 
     def remove_tree(self, path: str) -> None:
-        """Delete a directory and what is in it. What cannot be deleted stays: it is litter that no log names."""
+        """Delete a directory and what is in it. What cannot be deleted stays; no log names it."""
         shutil.rmtree(self._root / checked_path(path), ignore_errors=True)
 
 

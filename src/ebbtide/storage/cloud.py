@@ -1,7 +1,7 @@
 """How do S3, Google Cloud Storage, Azure and process memory serve as one kind of object store?
 
-Through obstore. This module adds what the contract asks and obstore leaves open: order, directory markers, ranges that
-pass the end, scrubbed errors. Keys are joined to the root here, and not by obstore's own prefix, so that names are made
+Through obstore. This module adds what the contract requires and obstore leaves open: order, directory markers, ranges
+beyond the end, scrubbed errors. Keys are joined to the root here, not by obstore's own prefix, so that names are made
 in one place.
 """
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LIST_CHUNK: Final = 1000
 _MAX_PUT_CONFLICTS: Final = 4
-# Sorts after every name that can stand below a directory, give or take names that begin with this very character.
+# Sorts after every name below a directory, except names that begin with this very character.
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 
@@ -107,7 +107,7 @@ class CloudStore:
             try:
                 return bytes(obstore.get_range(self._service, key, start=offset, length=length))
             except obstore_errors.GenericError as error:
-                # A range that begins at or behind the end is refused, by services and by memory, each in its own words.
+                # Services and memory refuse a range that begins at or beyond the end, each with its own message.
                 if service_status(error) not in {None, 416} or offset < obstore.head(self._service, key)["size"]:
                     raise
                 return b""
@@ -173,7 +173,7 @@ class CloudStore:
             "list", prefix, lambda: obstore.list(self._service, start or None, offset=offset, chunk_size=_LIST_CHUNK)
         )
         while chunk := self._run("list", prefix, lambda: next(chunks, None)):
-            # The marker object of the directory itself comes as a name that equals the prefix.
+            # The marker object of the directory itself has a name that equals the prefix.
             yield from (self._meta(found) for found in chunk if found["path"] != start)
 
     def _checked_order(self, listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
@@ -188,7 +188,7 @@ class CloudStore:
                     f"The listing of {self.url} is out of order at {meta.path!r}, so a log read from it could miss "
                     "commits. Check that the endpoint lists keys in UTF-8 order, as S3 does."
                 )
-            # An empty one is the marker of an empty directory: its key ends in "/", which obstore takes off.
+            # An empty object is the marker of an empty directory: its key ends in "/", which obstore removes.
 
     def _all_children(self, directory: str, start_after: str | None) -> Iterator[ObjectMeta]:
         start = self._key(directory)
@@ -199,9 +199,9 @@ class CloudStore:
                 yield meta
 
     def _seek_children(self, directory: str, start_after: str) -> Iterator[ObjectMeta]:
-        """A log's last entries without its first million: services cannot combine a delimiter with an offset.
+        """A log's last entries without its first million. Services cannot combine a delimiter with an offset.
 
-        So the recursive listing is used, and jumps over each subdirectory it meets.
+        So this uses the recursive listing and jumps over each subdirectory it meets.
         """
         base = f"{directory}/" if directory else ""
         cursor: str | None = start_after
@@ -233,7 +233,7 @@ def _milliseconds(moment: datetime) -> int:
 def _without_markers(listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
     """Leaves out the empty objects that tools create to make a key prefix look like a directory.
 
-    Their keys end in "/", which obstore takes off; what gives them away is that their children come next.
+    Their keys end in "/", which obstore removes. They are recognised by their children, which come next.
     """
     held: ObjectMeta | None = None
     for meta in chain(listed, (None,)):

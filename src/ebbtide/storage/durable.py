@@ -19,13 +19,13 @@ __all__ = ["NO_HARD_LINKS", "checksum_sidecar", "create_file", "make_directories
 
 logger = logging.getLogger(__name__)
 
-# FAT, some FUSE and some network file systems have no hard links, and say so with one of these.
+# FAT, some FUSE and some network file systems have no hard links, and report one of these.
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-# A file system that cannot sync a directory answers so; there is nothing more a caller could do about it.
+# A file system that cannot sync a directory reports one of these; there is nothing more a caller could do.
 _CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE = 0o666
-# The temporary name adds 39 bytes to the target's; file systems stop at 255.
+# The temporary name is 39 bytes longer than the target's; file systems allow 255.
 _MAX_NAME_BYTES_IN_TEMPORARY = 200
 
 
@@ -84,7 +84,7 @@ def _publish(temporary: Path, target: Path, data: bytes) -> None:
 
 
 def _create_in_place(target: Path, data: bytes) -> None:
-    """Exactly one writer wins here too, but the file is not whole from its first moment."""
+    """Exactly one writer wins here too, but readers can see the file before it is whole."""
     descriptor = os.open(target, _CREATE, _MODE)
     try:
         _write_and_sync(descriptor, data)
@@ -142,7 +142,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directories(directory: Path) -> None:
-    """Create what is missing of `directory`, each level synced into the one above it."""
+    """Create the missing levels of `directory`, each synced into the one above it."""
     missing = []
     while not directory.is_dir():
         missing.append(directory)

@@ -1,8 +1,8 @@
-"""What went wrong in a store, in words a user can act on and without their credentials?
+"""What went wrong in a store, in words that a user can act on and that leak no credentials?
 
 Translates what obstore and the operating system raise into `ebbtide.errors`. obstore's own text is useful (status and
 error code of the service) and dangerous (request URLs with signatures, XML bodies that quote the access key, option
-values), so it passes a `Scrubber` first, and the original exception is never chained to ours.
+values). So it goes through a `Scrubber` first, and the original exception is never chained to ours.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ _PUT_CONFLICT = re.compile(r"status code: 409\b.*(?:ConditionalRequestConflict|O
 class PutOutcomeUnknownError(StorageError):
     """A put failed in a way that leaves open whether the object now exists.
 
-    Look before anything else: read the object back. Until that is known, nothing that the put refers to may be deleted.
+    First read the object back. Until the outcome is known, nothing that the object refers to may be deleted.
     """
 
 
 class Scrubber:
-    """Removes credentials from text: the given values, wherever they stand, and whatever has the shape of one."""
+    """Removes credentials from text: the given values, wherever they appear, and anything that looks like one."""
 
     __slots__ = ("_secrets",)
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret))}
-        # The longest first: a secret that contains another must not leave its other half behind.
+        # The longest first: otherwise a secret that contains another would be removed only in part.
         self._secrets = tuple(sorted((form for form in forms if len(form) > 2), key=len, reverse=True))
 
     def __call__(self, text: str) -> str:
@@ -96,10 +96,10 @@ class Scrubber:
 
 
 def guarded(call: Callable[[], T], failure: Callable[[Exception], DeltaError]) -> T:
-    """The result of `call`; what obstore raises leaves as what `failure` makes of it.
+    """The result of `call`. What obstore raises is translated by `failure` and raised.
 
-    The raise stands outside the handler on purpose: inside, Python would keep the original as `__context__`, and a
-    log that walks the chain would print its unscrubbed text.
+    The raise is outside the handler on purpose: inside, Python would keep the original as `__context__`, and a logger
+    that walks the chain would print its unscrubbed text.
     """
     try:
         return call()
@@ -111,7 +111,7 @@ def guarded(call: Callable[[], T], failure: Callable[[Exception], DeltaError]) -
 def service_failure(
     error: Exception, action: str, location: str, scrub: Scrubber, *, is_put: bool = False
 ) -> DeltaError:
-    """The error of ours for one of `SERVICE_ERRORS`; `action` is a verb, `location` the object's URL."""
+    """Our error for one of `SERVICE_ERRORS`; `action` is a verb, `location` the object's URL."""
     detail = _detail(error, scrub)
     if is_put and _may_have_landed(error):
         return PutOutcomeUnknownError(
@@ -119,7 +119,7 @@ def service_failure(
         )
     if is_put and was_put_conflict(error):
         return StorageError(f"Could not {action} {location}: other writers keep it busy. Try again.")
-    # obstore has classes for what single objects answer; a refused listing it calls generic, and only the status tells.
+    # obstore has error classes for single objects; a refused listing is generic, and only the status says why.
     match (error, service_status(error)):
         case (FileNotFoundError(), _) if is_put:
             return StorageError(f"Could not {action} {location}: {detail}. Check that the bucket or container exists.")
@@ -138,7 +138,7 @@ def service_failure(
 
 
 def service_status(error: Exception) -> int | None:
-    """The HTTP status the service answered with, where it answered at all."""
+    """The HTTP status of the service's answer; None when there was no answer."""
     found = _STATUS.search(str(error))
     return None if found is None else int(found[1])
 
@@ -146,14 +146,14 @@ def service_status(error: Exception) -> int | None:
 def was_put_conflict(error: Exception) -> bool:
     """Whether S3 refused a conditional put because another request on the key was under way.
 
-    S3 answers 409 then and asks for a retry; nothing need exist. obstore takes every 409 for "already exists".
+    S3 then answers 409 and asks for a retry; the object need not exist. obstore takes every 409 for "already exists".
     """
     text = str(error)
     return _PUT_CONFLICT.search(text) is not None and _RETRIED.search(text) is None
 
 
 def os_failure(error: OSError, action: str, location: str, *, is_put: bool = False) -> StorageError:
-    """The error of ours for what a system call on the local disk raised."""
+    """Our error for what a system call on the local disk raised."""
     missing = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
     if not is_put and (missing or error.errno == errno.ENAMETOOLONG):
         return ObjectNotFoundError(f"Could not {action} {location}: it does not exist.")
@@ -171,7 +171,7 @@ def os_failure(error: OSError, action: str, location: str, *, is_put: bool = Fal
 def _may_have_landed(error: Exception) -> bool:
     text = str(error)
     if _RETRIED.search(text):
-        # An earlier try went unanswered; whatever the last one was told, the first may have created the object.
+        # An earlier try went unanswered and may have created the object, whatever the answer to the last one was.
         return True
     if isinstance(error, (obstore_errors.GenericError, obstore_errors.JoinError)):
         status = service_status(error)
@@ -185,5 +185,5 @@ def _detail(error: Exception, scrub: Scrubber) -> str:
     if body is not None:
         said = [found.group(1) for found in (_XML_CODE.search(body[0]), _XML_MESSAGE.search(body[0])) if found]
         text = text[: body.start()] + ": ".join(said)
-    # Scrubbed before it is cut: half a secret is no longer recognised.
+    # Scrubbed before it is cut: half a secret would not be recognised.
     return scrub(text)[:MAX_DETAIL_CHARS].rstrip(" .:") or type(error).__name__

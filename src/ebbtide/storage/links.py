@@ -1,7 +1,7 @@
 """Does a symbolic link lead out of a table's directory?
 
-Only directories of this machine have links; in other stores nothing is found. Links that stay inside the root are fine,
-and the root itself may be one: the user named it.
+Only local directories have links; other stores have none to find. Links that stay inside the root are fine, and the
+root itself may be one: the user named it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def ensure_no_links_outside(store: ObjectStore) -> None:
 
 
 def paths_outside(store: ObjectStore, relative_paths: Iterable[str]) -> Iterator[str]:
-    """Those of the paths that links lead out of the root."""
+    """The paths that lead out of the root through a link."""
     if not is_local(store):
         return
     root = _root(store)

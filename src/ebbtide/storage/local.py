@@ -1,7 +1,7 @@
-"""How do files of this machine serve as an object store?
+"""How do local files serve as an object store?
 
-Hand-made rather than obstore's: a commit has to survive a power cut, which needs `fsync` of the file and its directory,
-and obstore hides files whose names look like its own temporaries. POSIX only.
+Our own code rather than obstore's: a commit has to survive a power cut, which needs `fsync` of the file and its
+directory, and obstore hides files whose names look like its own temporaries. POSIX only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["LocalStore"]
 class LocalStore:
     """Files below one directory, which need not exist yet.
 
-    - Every regular file is an object, hidden and temporary ones included; who reads a log goes by names.
+    - Every regular file is an object, even hidden and temporary ones; readers of a log select by name.
     - A symbolic link to a file is that file; one to a directory is not followed by listings, so that nothing found by
       listing lies outside the root.
     - Names that are not UTF-8 are not listed: no log can name them.
@@ -85,7 +85,7 @@ class LocalStore:
             create_file(target, data)
         except OSError as error:
             if isinstance(error, FileExistsError) and not target.is_file():
-                # Nobody won a race here, and whoever looks for the winner would not find one.
+                # This is not a lost race: a caller that looks for the winner would not find one.
                 raise StorageError(
                     f"Could not create {self._shown(path)}: something that is no file has this name, {_kind(target)}. "
                     "Delete it."
@@ -134,7 +134,7 @@ class LocalStore:
             raise os_failure(error, action, self._shown(path)) from error
 
     def _children(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
-        """The files of one directory. A log has thousands of old names: those up to `start_after` cost a comparison."""
+        """The files of one directory. A log has thousands of old names: up to `start_after` each costs a comparison."""
         base = f"{prefix}/" if prefix else ""
         last = start_after[len(base) :] if start_after is not None and start_after.startswith(base) else ""
         try:
@@ -172,7 +172,7 @@ class LocalStore:
         return _meta(path, status) if stat.S_ISREG(status.st_mode) else None
 
     def _entries(self, prefix: str) -> Sequence[tuple[str, bool]]:
-        """Paths in one directory and whether each is a directory itself, in the order of the full paths below it.
+        """Paths in one directory and whether each is a directory, in the order of the full paths below it.
 
         A directory sorts as its name with the slash: `a-b` comes before `a/b`, and `a/b` before `a0`.
         """

@@ -1,4 +1,4 @@
-"""Which store, and where in it, does a table's URL mean?
+"""Which store does a table's URL name, and which place in it?
 
 Strings are read as Hadoop's `Path` reads them, because users give the same string to Spark: scheme and authority are
 split off, and the rest is taken literally. `%20`, `#` and `?` are characters of a name, not an escape, a fragment or a
@@ -145,7 +145,7 @@ def _is_file(absolute: str) -> bool:
     try:
         return Path(absolute).is_file()
     except OSError:
-        return False  # nobody can tell yet; the first read or put will say why
+        return False  # not known yet; the first read or put will say why
 
 
 def _quoted(path: str) -> str:

@@ -6,7 +6,7 @@ from ebbtide.errors import RequestError
 
 __all__ = ["checked_path", "checked_prefix", "checked_range", "is_after", "utf8_order"]
 
-# Offsets and lengths beyond this overflow the signed 64-bit numbers that files and services count in.
+# Larger offsets and lengths would overflow the signed 64-bit numbers that files and services use.
 MAX_OFFSET = 2**62
 
 

@@ -28,10 +28,10 @@ _memory_stores_lock = Lock()
 
 
 def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store whose root is `url`; `ebbtide.storage.locations` says how the string is read. Makes no request.
+    """The store whose root is `url`; `ebbtide.storage.locations` describes the forms. Makes no request.
 
-    Credentials come from `storage_options`, else from where obstore finds them (environment, instance metadata). Names
-    are obstore's, with or without prefix; `max_retries` and `retry_timeout` (seconds) are understood too.
+    Credentials come from `storage_options`, or else from where obstore finds them (environment, instance metadata).
+    Option names are obstore's, with or without prefix, and `max_retries` and `retry_timeout` (seconds).
     Errors: `RequestError` for a broken URL, an unknown option (named, its value never shown) or an unusable value.
     """
     location = parse_location(url)
@@ -52,7 +52,7 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
 
 
 def _service(location: Location, options: StoreOptions) -> Service:
-    # Which names exist is obstore's to say while it runs; its typed dictionaries cannot help here.
+    # Only obstore knows, at run time, which names exist; its typed dictionaries do not help here.
     settings: dict[str, Any] = {
         "config": options.config,
         "client_options": options.client,
@@ -76,7 +76,7 @@ def _refused(error: Exception, location: Location, options: StoreOptions) -> Del
 
 
 def _shared_memory(name: str) -> MemoryStore:
-    """One store for each name and process: two tables opened on one URL see the same bytes, as on a real service."""
+    """One store per name and process: two tables opened on one URL see the same bytes, as on a real service."""
     with _memory_stores_lock:
         return _memory_stores.setdefault(name, MemoryStore())
 
@@ -103,6 +103,6 @@ def _with_account(location: Location, options: StoreOptions) -> tuple[Location, 
     if domain.endswith("fabric.microsoft.com"):
         added["use_fabric_endpoint"] = "true"
     elif domain.removeprefix("dfs.").removeprefix("blob.") != "core.windows.net" and options.value("endpoint") is None:
-        # Azure's other clouds; the blob service answers beside the dfs one, under the same domain.
+        # Azure's other clouds; the blob service runs beside the dfs one, under the same domain.
         added["endpoint"] = f"https://{account}.blob.{domain.removeprefix('dfs.').removeprefix('blob.')}"
     return location, replace(options, config={**options.config, **added})

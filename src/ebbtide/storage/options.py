@@ -1,7 +1,7 @@
 """Which settings does obstore get from a user's `storage_options`?
 
-Keys are obstore's, in any case, with or without the service's prefix (`region`, `aws_region`, `AWS_REGION`). A key
-nobody knows is an error, because a misspelt `aws_endpiont` would otherwise send credentials to the wrong host. Values
+Keys are obstore's, in any case, with or without the service's prefix (`region`, `aws_region`, `AWS_REGION`). An unknown
+key is an error, because a misspelt `aws_endpiont` would otherwise send credentials to the wrong host. Values
 are secrets: no message here repeats one.
 """
 
@@ -19,7 +19,7 @@ from ebbtide.storage.failures import Scrubber
 
 __all__ = ["StoreOptions", "parse_options", "unknown_option"]
 
-# A whole request, body included; large enough for a checkpoint of a few gigabytes.
+# For a whole request, body included; enough for a checkpoint of a few gigabytes.
 DEFAULT_TIMEOUT: Final = "120s"
 DEFAULT_CONNECT_TIMEOUT: Final = "5s"
 DEFAULT_MAX_RETRIES: Final = 8
@@ -51,7 +51,7 @@ _CLIENT_KEYS: Final = frozenset(
     }
 )
 _FROM_URL: Final = frozenset({"bucket", "bucket_name", "container", "container_name"})
-# Values of these help to understand an error and say nothing secret; every other value is scrubbed from messages.
+# Values of these help to understand an error and are not secret; every other value is scrubbed from messages.
 _PUBLIC: Final = _CLIENT_KEYS - {"proxy_url"} | {
     "account_name",
     "authority_host",

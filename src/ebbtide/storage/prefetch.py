@@ -14,14 +14,14 @@ __all__ = ["ahead_in", "prefetched"]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# Enough to hide an object store's latency, few enough that the results in waiting stay small.
+# Enough to hide an object store's latency, few enough that the waiting results stay small.
 _AHEAD = 16
 
 
 def ahead_in(store: ObjectStore) -> int:
-    """How many calls for small objects are worth having under way at once.
+    """How many calls for small objects are worth making at once.
 
-    A local disk gives nothing to wait for, and starting threads takes longer than reading a commit.
+    On a local disk there is nothing to wait for, and starting threads takes longer than reading a commit.
     """
     return 1 if is_local(store) else _AHEAD
 

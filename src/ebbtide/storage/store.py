@@ -1,8 +1,8 @@
-"""What may the rest of the house ask of a place that holds bytes?
+"""What may the other packages ask of a place that holds bytes?
 
-`ObjectStore` is the whole question: ten members, no more, so that a test can wrap a store in a few lines. A store knows
-nothing of Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the log calls
-`a%20b.parquet` is `a b.parquet` here.
+`ObjectStore` is the whole answer: ten members, no more, so that a test can wrap a store in a few lines. A store knows
+nothing about Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the log
+calls `a%20b.parquet` is `a b.parquet` here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ObjectStore(Protocol):
     Every store guarantees, and `tests/contracts` checks:
 
     - names with spaces, `%`, `#`, brackets and non-ASCII letters are kept as they are;
-    - listings ascend by the UTF-8 bytes of the path, also where the service does not promise an order;
+    - listings ascend by the UTF-8 bytes of the path, even where the service does not promise an order;
     - there are no directories: listing below a name that does not exist yields nothing;
     - `put_if_absent` lets exactly one of many writers win, and its object appears whole or not at all;
     - failures are `ebbtide.errors` only, and no message, `repr` or exception chain carries a credential.
@@ -42,7 +42,7 @@ class ObjectStore(Protocol):
 
     @property
     def spark_path(self) -> str:
-        """The root as Spark wants to be given it: not percent-encoded, `s3://` as `s3a://`; `file:/tmp/a b`."""
+        """The root as Spark expects it: not percent-encoded, `s3://` as `s3a://`; `file:/tmp/a b`."""
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Every object below the directory `prefix` ("" is the root) at any depth, ascending.
@@ -60,9 +60,9 @@ class ObjectStore(Protocol):
         """The whole object. One larger than `max_bytes` is a `CorruptTableError`, and is not read."""
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`; fewer where the object ends first, none from its end on.
+        """`length` bytes from `offset`; fewer where the object ends first, none at or beyond its end.
 
-        A length of zero gives no bytes and looks at nothing.
+        A length of zero gives no bytes and makes no request.
         """
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -70,8 +70,8 @@ class ObjectStore(Protocol):
 
         `PutOutcomeUnknownError` when the answer was lost: the object may or may not be ours. Any other error: nothing
         was created. A service client repeats a request whose answer was lost, and the repeat then meets the object
-        that the first one made. Stores report what they notice of that as an unknown outcome, but a caller that
-        must know who won still has to look into the object it lost to (a commit carries its `txnId`).
+        that the first one made. Stores report an unknown outcome when they notice that, but a caller that must know
+        who won still has to read the object it lost to (a commit carries its `txnId`).
         """
 
     def put(self, path: str, data: bytes) -> None:
@@ -82,5 +82,5 @@ class ObjectStore(Protocol):
 
 
 def is_local(store: ObjectStore) -> bool:
-    """Whether looking at one object costs no request, while a listing reads a whole directory."""
+    """Whether the store is a local directory: a look at one object costs no request, a listing reads all names."""
     return store.url.startswith("file:")

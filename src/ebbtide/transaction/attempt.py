@@ -1,8 +1,8 @@
 """Did our commit become the version we tried for?
 
-One conditional put decides. When its answer is lost, or somebody is there already, the object itself is asked: the
-first line of a commit holds a `txnId` that nobody else has. While that is open the same bytes are put again, which is
-always safe: at most one object can ever stand at the name, and either it is ours or it is not. Nothing is ever deleted
+One conditional put decides. When its answer is lost, or the object exists already, we read the object: the first line
+of a commit holds a `txnId` that no other commit has. While the outcome is open, the same bytes are put again. That is
+always safe: at most one object can ever have the name, and either it is ours or it is not. Nothing is ever deleted
 here.
 """
 
@@ -17,14 +17,14 @@ from ebbtide.transaction.clock import Clock
 
 __all__ = ["put_commit"]
 
-# Puts and looks before the outcome is called unknown.
+# Attempts to put and to look before the outcome is reported as unknown.
 _MAX_TRIES: Final = 5
 
 
 def put_commit(store: ObjectStore, version: int, data: bytes, *, txn_id: str, clock: Clock) -> bool:
     """Whether the commit landed as `version`; False when another one did.
 
-    CommitOutcomeUnknownError when even looking did not tell. Any other StorageError: nothing was created.
+    CommitOutcomeUnknownError when even a look did not help. Any other StorageError: nothing was created.
     """
     path = log_path(commit_name(version))
     first_line = data[: data.index(b"\n") + 1]
@@ -34,7 +34,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, *, txn_id: str, cl
             store.put_if_absent(path, data)
             return True
         except ObjectExistsError as error:
-            # It may be ours all the same: a client repeats a request whose answer was lost.
+            # It may still be ours: a client repeats a request whose answer was lost.
             failure = failure or error
         except PutOutcomeUnknownError as error:
             failure = error

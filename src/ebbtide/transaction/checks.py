@@ -1,7 +1,7 @@
 """May these actions be committed to this table?
 
-Every rule is a function that raises, or not; `check` asks them all, before each attempt and again after each rebase.
-What only a mistake of ours can cause is an InternalError, so that it stops before it becomes part of a table; what the
+Every rule is a function that raises when it is broken; `check` runs them all, before each attempt and again after each
+rebase. What only a mistake of ours can cause is an InternalError, and stops before it becomes part of a table. What the
 caller or the table's settings cause is a RequestError.
 """
 
@@ -38,11 +38,11 @@ from ebbtide.transaction.table_changes import check_metadata_change, check_proto
 __all__ = ["check"]
 
 _DUPLICATE: Final = "DELTA_DUPLICATE_ACTIONS_FOUND"
-# They state existing files again, with the vectors these have already.
+# These add existing files again, with the vectors they already have.
 _IN_PLACE_OPERATIONS: Final = frozenset({"COMPUTE STATS", "ROW TRACKING BACKFILL"})
-# They bring files back as they once were, tight bounds and smaller vectors included.
+# These bring files back as they were, tight bounds and smaller vectors included.
 _COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
-# It writes tombstones for deletion-vector files, which were never live.
+# This writes tombstones for deletion-vector files, which were never live.
 _TOMBSTONE_OPERATIONS: Final = frozenset({"DROP FEATURE"})
 _ROW_KEEPING_OPERATIONS: Final = frozenset({"UPDATE", "OPTIMIZE", "REORG"})
 
@@ -61,7 +61,7 @@ def check_action_kinds(proposal: Proposal) -> None:
 
 def check_table_is_writable(proposal: Proposal) -> None:
     if proposal.base is not None:
-        # What we write on top of must be ours to write, even if the commit itself would lift the obstacle.
+        # We must be able to write to the table as it is, even if the commit itself would remove the obstacle.
         ensure_writable(proposal.base.protocol, proposal.base.metadata)
     if proposal.base is None or proposal.changes_protocol or proposal.changes_metadata:
         ensure_writable(proposal.protocol, proposal.metadata)
@@ -107,7 +107,7 @@ def check_partition_values(proposal: Proposal) -> None:
 
 
 def check_duplicates(proposal: Proposal) -> None:
-    """One statement for each path, application and domain; the order inside a commit means nothing."""
+    """One action per path, application and domain; the order inside a commit means nothing."""
     _refuse_repeats((proposal.canonical[add.path] for add in proposal.adds), "adds the file '{}' twice")
     _refuse_repeats((proposal.canonical[remove.path] for remove in proposal.removes), "removes the file '{}' twice")
     added = {(proposal.canonical[add.path], add.dv_id) for add in proposal.adds}
@@ -133,7 +133,7 @@ def check_domains_are_supported(proposal: Proposal) -> None:
 
 
 def check_files_are_live(proposal: Proposal) -> None:
-    """A `remove` names a live file with the very vector it has, and no path ends up live twice.
+    """A `remove` names a live file with its current vector, and no path ends up live twice.
 
     A wrong vector in a `remove` would leave the old file alive beside the new one: rows twice, or not deleted.
     """
@@ -158,7 +158,7 @@ def check_files_are_live(proposal: Proposal) -> None:
 
 
 def check_deletion_vectors(proposal: Proposal) -> None:
-    """Files with a vector are allowed here, and their statistics still mean what readers take them for."""
+    """The table allows files with a vector, and their statistics are still right for readers."""
     with_vector = [(add, add.deletion_vector) for add in proposal.adds if add.deletion_vector is not None]
     if not with_vector:
         return
@@ -180,7 +180,7 @@ def check_deletion_vectors(proposal: Proposal) -> None:
 
 
 def check_row_counts(proposal: Proposal) -> None:
-    """Files that all say how many rows they hold must agree with what the operation is for."""
+    """When all files say how many rows they hold, the counts must fit the operation."""
     name = proposal.operation.name
     is_relevant = name in _ROW_KEEPING_OPERATIONS or name in {"DELETE", "MERGE"}
     added = _logical_rows(proposal.adds) if is_relevant else None

@@ -31,7 +31,7 @@ class Clock:
     random: Callable[[], float] = random.random
 
     def wait(self, failures: int) -> None:
-        """Pause after the given number of failures in a row: longer each time, and by chance, so that rivals part."""
+        """Pause after this many failures in a row: longer each time, and random, so that rivals do not stay in step."""
         longest = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(failures - 1, _MAX_DOUBLINGS))
         self.sleep(self.random() * longest)
 

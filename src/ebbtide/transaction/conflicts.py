@@ -1,9 +1,9 @@
-"""Is a commit that won in the way of ours?
+"""Does a commit that won conflict with ours?
 
-Each rule of the reference is a function of two values, our side (`Contender`) and one winning commit, and answers with
-the exception to raise, or None. `LASTING_RULES` hold for every command: no rebase can repair what they find.
+Each rule of the reference is a function of two values, our side (`Contender`) and one winning commit. It returns the
+exception to raise, or None. `LASTING_RULES` hold for every command: no rebase can repair what they find.
 `FILE_RULES` compare files and apply only to a command that does not rebase. Files are compared by path, never by
-deletion vector: that is what makes the reference strict, and what a rebase makes up for.
+deletion vector: that makes the reference strict, and is what a rebase improves on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Contender:
     actions: tuple[Action, ...]
     operation_name: str
     set_transaction: SetTransaction | None = None
-    # What the winners so far have made of them; None until one of them changed it.
+    # As the winners so far have left them; None until one of them made a change.
     new_protocol: Protocol | None = None
     new_metadata: Metadata | None = None
 
@@ -78,7 +78,7 @@ class Contender:
         return any(isinstance(action, kind) for action in self.actions)
 
     def after(self, winner: WinningCommit) -> Contender:
-        """Our side on top of a winner that is not in the way."""
+        """Our side on top of a winner that does not conflict."""
         return replace(
             self,
             new_protocol=winner.protocol or self.new_protocol,
@@ -99,8 +99,8 @@ def first_lasting_conflict(
 ) -> DeltaConcurrentModificationException | None:
     """What stops even a command that rebases.
 
-    Its own application's progress does not: after the rebase it is looked at again, and a transaction that landed
-    already is not done twice.
+    Its own application's progress does not: it is checked again after the rebase, and a transaction that has already
+    landed is not done twice.
     """
     own = ours.set_transaction
     if own is not None:
@@ -111,7 +111,7 @@ def first_lasting_conflict(
 def protocol_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
     """Both change the protocol, or the winner takes features away.
 
-    A protocol that we do not support at all has been refused before, at the gate of the new snapshot.
+    A protocol that we do not support at all was refused earlier, when the new snapshot was loaded.
     """
     if winner.protocol is None:
         return None
@@ -142,7 +142,7 @@ def feature_drop_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcur
 
 
 def metadata_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
-    """Both change the metadata, or the winner's change is more than the switching on of a harmless feature."""
+    """Both change the metadata, or the winner's change does more than switch on a harmless feature."""
     if winner.metadata is None:
         return None
     if ours.changes(Metadata):
@@ -159,7 +159,7 @@ def metadata_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrent
 
 
 def domain_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
-    """Both state the same domain. Row tracking is excepted: its mark is counted on from the winner's."""
+    """Both set the same domain. Row tracking is exempt: its mark continues from the winner's."""
     own = {action.domain for action in ours.actions if isinstance(action, DomainMetadata)} - {ROW_TRACKING_DOMAIN}
     both = sorted(own & {domain.domain for domain in winner.domains})
     if both:
@@ -171,7 +171,7 @@ def domain_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentMo
 
 
 def application_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
-    """The winner moved an application on whose progress we relied."""
+    """The winner advanced an application whose progress we read."""
     for transaction in winner.transactions:
         if transaction.app_id in ours.reads.app_ids:
             return ConcurrentTransactionException(
@@ -244,7 +244,7 @@ def _first(
 
 
 def _adds_that_count(ours: Contender, winner: WinningCommit) -> tuple[AddFile, ...]:
-    """New files of the winner that our isolation level does not let us overlook."""
+    """New files of the winner that our isolation level does not let us ignore."""
     level = isolation_level(ours.actions, ours.metadata)
     if level == SNAPSHOT_ISOLATION:
         return ()

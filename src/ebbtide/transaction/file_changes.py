@@ -1,6 +1,6 @@
 """Which files did others change between two versions, by (path, deletion vector)?
 
-Only paths that the commits in between speak of are looked up, so the answer costs a glance at the live paths and not a
+Only paths that the commits in between mention are looked up. So this costs one pass over the live paths, not a
 comparison of two tables.
 """
 
@@ -32,7 +32,7 @@ class FileChanges:
     gone: pa.Table
     # As they are now; the same path was live with another deletion vector, or with none.
     vector_changed: pa.Table
-    # As they are now; the same path and vector, but somebody stated them again (statistics, tags, row ids may differ).
+    # As they are now; the same path and vector, but added again (statistics, tags, row ids may differ).
     restated: pa.Table
     # As they are now; their paths were not live before.
     added: pa.Table
@@ -47,22 +47,22 @@ class FileChanges:
 
     @property
     def changed_paths(self) -> frozenset[str]:
-        """Canonical paths of files that were read and are not as they were, to the letter."""
+        """Canonical paths of files that were read and are no longer exactly as they were."""
         tables = (self.gone, self.vector_changed, self.restated)
         return frozenset(self.canonical(path) for table in tables for path in table["path"].to_pylist())
 
     def leaves_alone(self, paths: Iterable[str]) -> bool:
-        """Whether each of these files, which were read, is as it was, to the letter."""
+        """Whether each of these files, which were read, is exactly as it was."""
         changed = self.changed_paths
         return not changed or not any(self.canonical(path) in changed for path in paths)
 
     def unseen(self, candidates: pa.Table) -> pa.Table:
-        """Those of the candidates of the newer version that hold, or may hold, rows which were not there before."""
+        """The candidates of the newer version that have, or may have, rows which were not there before."""
         return among(pa.concat_tables([self.added, self.vector_changed]), candidates)
 
 
 def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit] | None = None) -> FileChanges:
-    """What happened to the files from `read` to `now`. `winners` are the commits in between; None: they are read."""
+    """What happened to the files from `read` to `now`. `winners` are the commits in between; None reads them."""
     if winners is None:
         winners = read_winners(now.store, read.version + 1, now.version, config=now.config)
     table_url = now.store.url
@@ -81,7 +81,7 @@ def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit
 
 
 def among(files: pa.Table, others: pa.Table) -> pa.Table:
-    """Those of the files that are among the others, which are of the same version."""
+    """The files that are among the others, which are of the same version."""
     return files.filter(pc.is_in(files["path"], value_set=others["path"].combine_chunks()))
 
 

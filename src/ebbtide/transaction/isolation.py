@@ -1,4 +1,4 @@
-"""How strictly is a commit kept apart from others?"""
+"""How strictly is a commit isolated from others?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def isolation_level(actions: Iterable[Action], metadata: Metadata) -> str:
     if all(_changes_no_data(action) for action in actions):
         return SNAPSHOT_ISOLATION
     level = TableProperties.parse(metadata.configuration).isolation_level
-    # SnapshotIsolation is no level for a table: it would let a DELETE overlook rows.
+    # SnapshotIsolation is not a level for a table: it would let a DELETE miss rows.
     return level if level == WRITE_SERIALIZABLE else SERIALIZABLE
 
 

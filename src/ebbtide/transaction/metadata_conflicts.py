@@ -1,7 +1,7 @@
-"""Does what we made from the old metadata still stand under the new?
+"""Is a result made under the old metadata still right under the new?
 
-Most changes of metadata do not allow that: a new column, a new constraint, another partitioning. A few only switch a
-feature on for what comes after, and a result that was made without the feature is as good as one made with it.
+After most changes it is not: a new column, a new constraint, another partitioning. A few changes only switch a feature
+on for later commits, and a result made without the feature is as good as one made with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["intolerable_changes"]
 
 _MAPPING_MODE: Final = "delta.columnMapping.mode"
 _ROW_TRACKING: Final = "delta.enableRowTracking"
-# Switched on, and the feature that must then be in the protocol.
+# Each switch, and the features of which the protocol must then have one.
 _SWITCHES: Final = {
     "delta.enableDeletionVectors": ("deletionVectors",),
     _ROW_TRACKING: ("rowTracking",),
@@ -26,7 +26,7 @@ _SWITCHES: Final = {
 _ROW_TRACKING_COLUMNS: Final = frozenset(
     {"delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName"}
 )
-# Notes that go along with one of the changes above, or say nothing about rows.
+# Properties that accompany one of the changes above, or say nothing about rows.
 _NOTES: Final = frozenset(
     {
         "delta.columnMapping.maxColumnId",
@@ -47,7 +47,7 @@ _IDENTITY_FIELD_KEYS: Final = frozenset({"delta.identity.highWaterMark"})
 
 
 def intolerable_changes(before: Metadata, after: Metadata, protocol: Protocol) -> list[str]:
-    """What changed beyond the tolerable, in words for a message; `protocol` is the one that now holds."""
+    """The changes that cannot be tolerated, in words for a message; `protocol` is the current one."""
     changes = [
         name
         for name in ("id", "name", "description", "format_provider", "format_options", "partition_columns")

@@ -1,8 +1,8 @@
 """What does a commit say about itself?
 
 `Operation` is what a command wants in the history; `commit_info` adds what only the commit knows. The result is always
-the first line of the commit, because in-commit timestamps are looked for there. See "Commit Provenance Information" in
-PROTOCOL.md.
+the first line of the commit, because readers look for in-commit timestamps there. See "Commit Provenance Information"
+in PROTOCOL.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What happens after a commit has landed?
 
 A version checksum is written, a checkpoint when one is due, and after a new checkpoint the expired part of the log is
-deleted. All of it only makes the table quicker to read. The commit has landed whatever happens here, so no failure may
-reach the caller, who would take it for a failed commit and do the work twice: a step that fails is logged.
+deleted. All of it only makes the table faster to read. The commit has landed whatever happens here, so a failed step is
+logged and never raised: the caller would take it for a failed commit and do the work twice.
 """
 
 from __future__ import annotations

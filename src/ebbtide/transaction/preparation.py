@@ -1,8 +1,8 @@
 """What exactly would the next commit file say?
 
 `prepare` turns staged actions into the bytes of one attempt on top of one snapshot: checks first, then everything that
-depends on the version and the moment (row ids, commit versions, timestamps, provenance). It is called anew for each
-attempt with what the command staged, so nothing of a lost attempt can stick to the next.
+depends on the version and the time (row ids, commit versions, timestamps, provenance). It is called again for each
+attempt with what the command staged, so nothing of a lost attempt can leak into the next.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Staged:
         return self.actions if self.set_transaction is None else (self.set_transaction, *self.actions)
 
     def after(self, lost: Lost) -> Staged:
-        """The same on top of winners that are not in the way."""
+        """The same on top of winners that do not conflict."""
         if lost.read.properties.enable_row_tracking or not lost.newest.properties.enable_row_tracking:
             return self
-        # Rows that were rewritten before row tracking was switched on have lost the ids they now should have had.
+        # Rows that were rewritten before row tracking was switched on did not keep their ids.
         tags = {**(self.operation.tags or {}), _ROW_TRACKING_PRESERVED: "false"}
         return replace(self, operation=replace(self.operation, tags=tags))
 
@@ -68,7 +68,7 @@ def prepare(
     config: EngineConfig,
     clock: Clock,
 ) -> Prepared:
-    """The attempt on the version after `base`; None as base makes version 0. Refuses what must not be committed."""
+    """The attempt at the version after `base`, or at version 0 without one. Refuses what must not be committed."""
     version = 0 if base is None else base.version + 1
     now_ms = clock.now_ms()
     actions = tuple(_dated(action, now_ms) for action in staged.all_actions)
@@ -102,7 +102,7 @@ def _dated(action: Action, now_ms: int) -> Action:
 
 
 def _in_commit_timestamp(proposal: Proposal, now_ms: int) -> int | None:
-    """The time that the commit carries itself, always later than the commit before; None when it carries none."""
+    """The in-commit timestamp, always later than that of the commit before; None when the table has none."""
     if in_commit_times(proposal.protocol, proposal.metadata) is None:
         return None
     return now_ms if proposal.base is None else max(now_ms, proposal.base.timestamp_ms + 1)
@@ -111,7 +111,7 @@ def _in_commit_timestamp(proposal: Proposal, now_ms: int) -> int | None:
 def _with_enablement(
     actions: tuple[Action, ...], proposal: Proposal, version: int, timestamp_ms: int
 ) -> tuple[Action, ...]:
-    """Notes in the metadata since when commits carry their time, if this is the commit that starts it."""
+    """Records in the metadata when in-commit timestamps began, if this is the commit that starts them."""
     base = proposal.base
     if base is None or in_commit_times(base.protocol, base.metadata) is not None:
         return actions

@@ -1,10 +1,10 @@
 """Would we read what we are about to commit?
 
-The second wall behind the checks of arguments: `ensure_readable_commit` reads the very bytes of a commit with the
-engine's own strict reader, before they are put. A value of the wrong type, however it slipped past a door, stops here
-and not in somebody's table, which could never be read again. Reading is lenient where other writers are concerned;
-what we write ourselves must be spelled exactly as the protocol says, so a value that only leniency would accept (a
-number where a string belongs) is refused as well.
+The second line of defence behind the argument checks: `ensure_readable_commit` reads the exact bytes of a commit with
+the engine's own strict reader before they are put. A value of the wrong type, however it got past the checks, stops
+here. In a table it could make the log unreadable for good. The reader is lenient with other writers; what we write must
+be spelled exactly as the protocol says. So a value that only leniency would accept (a number where a string belongs) is
+refused too.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _scanned(data: bytes, source: str, config: EngineConfig) -> CommitScan:
     scan.small.ensure_well_formed()
     scan.file_actions()
     if b'\n{"cdc"' in data:
-        # Change data is no part of the state, so the scan passes over it.
+        # Change data is not part of the state, so the scan skips it.
         changes = b"\n".join(line for line in data.split(b"\n") if line.startswith(b'{"cdc"'))
         parse_commit(changes, source=source, max_line_bytes=config.max_log_line_bytes)
     return scan
@@ -150,7 +150,7 @@ def _check_state(scan: CommitScan, proposal: Proposal) -> None:
 
 
 def _check_small_actions(scan: CommitScan, written: Sequence[Action]) -> None:
-    """What is read must be what was meant, down to the bytes: leniency may read the same from another type."""
+    """What is read must be what was meant, down to the bytes: a lenient reader may accept another type."""
     for action in written:
         read: Action | None
         match action:
@@ -202,7 +202,7 @@ def _check_info(info: CommitInfo | None) -> None:
 
 
 def _strange_metadata(schema: StructType) -> Iterator[str]:
-    """What the metadata of columns holds that engines would stumble over."""
+    """Entries in the metadata of columns that other engines could not read."""
     for field in _all_fields(schema):
         for key, value in field.metadata.items():
             kind = _FIELD_METADATA.get(key)

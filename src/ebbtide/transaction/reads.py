@@ -1,8 +1,8 @@
-"""What did a transaction look at?
+"""What did a transaction read?
 
-A winner that changed none of it leaves our result standing. Conditions on partition columns say which new files could
+If a winner changed none of it, our result is still right. Conditions on partition columns say which new files could
 have mattered; the paths of the files that were read say whose removal matters; application ids say whose progress was
-asked for. Files are compared by path alone here, as the reference does: any change to a file that was read counts.
+read. Files are compared by path alone here, as the reference does: any change to a file that was read counts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["ReadPredicate", "Reads"]
 
 @dataclass(frozen=True, slots=True)
 class ReadPredicate:
-    """The part of a condition that speaks of partition columns only, as SQL; None when any file could have mattered.
+    """The part of a condition that uses partition columns only, as SQL; None when any file could have mattered.
 
-    The other fields say how the text is to be read.
+    The other fields say how to read the text.
     """
 
     partition_condition: str | None = None
@@ -37,14 +37,14 @@ class ReadPredicate:
     settings: ReadingSettings = field(default_factory=ReadingSettings)
 
     def first_match(self, adds: Sequence[AddFile], snapshot: Snapshot) -> AddFile | None:
-        """The first of the files that the predicate would have read; in doubt it would have."""
+        """The first file that the predicate would have read, or may have read."""
         if not adds or self.partition_condition is None or not snapshot.metadata.partition_columns:
             return adds[0] if adds else None
         values = pa.array([list(add.partition_values.items()) for add in adds], STRING_MAP_TYPE)
         files = pa.table(
             {
                 "partition_values": values,
-                # Statistics are left out: a condition on data must not excuse a file, only its partition may.
+                # Statistics are left out: only its partition may rule a file out, not a condition on data.
                 "stats": pa.nulls(len(adds), pa.string()),
                 "position": pa.array(range(len(adds)), pa.int64()),
             }
@@ -65,10 +65,10 @@ class ReadPredicate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reads:
-    """Grows by `with_...`; a value, so that the conflict rules can be asked about it at any time."""
+    """Everything that was read. Immutable: `with_...` returns a larger one, so the conflict rules can keep theirs."""
 
     predicates: tuple[ReadPredicate, ...] = ()
-    # Encoded paths, one column for each read: a million of them stay Arrow.
+    # Encoded paths, one column per read: a million of them stay in Arrow.
     paths: tuple[pa.ChunkedArray, ...] = ()
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class Reads:
         return next((add for add in found if add is not None), None)
 
     def first_read_path(self, encoded_paths: Iterable[str], table_url: str) -> str | None:
-        """The first of the paths that was read, whichever way either side spells it."""
+        """The first of the paths that was read, however either side spells it."""
         wanted = {canonical_path(path, table_url): path for path in encoded_paths}
         values = pa.array(list(wanted), pa.string())
         if self.whole_table:

@@ -1,8 +1,8 @@
 """How does a command follow a winner instead of giving up?
 
-When a race is lost, the transaction hands the command a `Lost` and gets back what to commit on top of the winners, or
-None when they have done it all. The command decides by (path, deletion vector): what did not change stands, and only
-the rest is done again, so the result is what it would have been had the command started after the winners.
+When a race is lost, the transaction gives the command a `Lost` and gets back what to commit on top of the winners, or
+None when nothing is left to do. The command decides by (path, deletion vector): what did not change is kept, and only
+the rest is done again. So the result is as if the command had started after the winners.
 
     def rebase(lost: Lost) -> Rebased | None:
         changes = lost.changes()
@@ -49,13 +49,13 @@ class Lost:
         return changed_since(self.read, self.newest, self.winners)
 
     def conflict(self) -> DeltaConcurrentModificationException | None:
-        """What the reference would raise here; None when it would let us commit as we are."""
+        """What the reference would raise here; None when it would let us commit the same actions."""
         return self.verdict()
 
 
 @dataclass(frozen=True, slots=True)
 class Rebased:
-    """The whole commit anew, made from `Lost.newest`."""
+    """The whole new commit, made from `Lost.newest`."""
 
     actions: tuple[Action, ...]
     operation: Operation

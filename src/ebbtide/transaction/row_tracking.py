@@ -2,7 +2,7 @@
 
 A table that supports row tracking numbers the rows of every new file. The highest number given so far is kept in the
 log as the domain `delta.rowTracking`; a file takes as many numbers as it has physical rows, deleted ones included. A
-file that is stated again keeps what it has. See "Row Tracking" in PROTOCOL.md.
+file that is added again keeps its numbers. See "Row Tracking" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def with_row_ids(actions: tuple[Action, ...], proposal: Proposal, version: int) 
 
 
 def _carried_over(add: AddFile, proposal: Proposal) -> AddFile:
-    """A live file keeps its row ids when it is stated again, also when somebody gave them to it in the meantime."""
+    """A live file that is added again keeps its row ids, even if it got them in the meantime."""
     live = proposal.live_at(add)
     if live is None or add.base_row_id is not None:
         return add

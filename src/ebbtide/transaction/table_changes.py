@@ -1,8 +1,8 @@
 """May a commit change the protocol or the metadata this way, and what protocol does some metadata need?
 
-Properties and column types call for table features: a table with `delta.enableDeletionVectors` whose protocol does not
-list `deletionVectors` would be read wrongly by others. `property_changes` stages both together; the checks refuse
-whatever was staged without. See "Table Features" in PROTOCOL.md.
+Properties and column types need table features: other engines would misread a table with `delta.enableDeletionVectors`
+whose protocol does not list `deletionVectors`. `property_changes` stages both together; the checks refuse one without
+the other. See "Table Features" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _OLDEST_PROTOCOL: Final = Protocol(1, 2)
-# They choose the protocol of a new table and are not kept.
+# These choose the protocol of a new table and are not stored.
 _PROTOCOL_PROPERTIES: Final = frozenset({"delta.minreaderversion", "delta.minwriterversion"})
 _FIELD_FEATURES: Final = {
     "delta.generationExpression": "generatedColumns",
@@ -61,7 +61,7 @@ _PREVIEWS: Final = {
 
 
 def required_features(metadata: Metadata) -> frozenset[str]:
-    """The features that the properties and the schema of a table call for."""
+    """The features that the properties and the schema of a table need."""
     properties = TableProperties.parse(metadata.configuration)
     wanted = {
         "appendOnly": properties.append_only,

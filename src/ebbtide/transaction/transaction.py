@@ -1,6 +1,6 @@
 """How do staged actions become a version of the table?
 
-A `Transaction` pins a snapshot, remembers what was read from it, and turns actions into one commit:
+A `Transaction` pins a snapshot, records what was read from it, and turns actions into one commit:
 
     checks -> attempt -> landed                                 -> snapshot, post-commit work
                       -> lost -> rebase, or the reference's rules -> checks -> attempt -> ...
@@ -50,14 +50,14 @@ from ebbtide.transaction.winners import read_winners
 __all__ = ["Committed", "Transaction"]
 
 _LOGGER = logging.getLogger(__name__)
-# A log cleanup removes old commits. After this long our next version could lie below what was cleaned up, where a put
-# would succeed and mean nothing; so a transaction that took longer looks before it puts.
+# A log cleanup removes old commits. After this long our next version could be among those removed, and a put there
+# would succeed and mean nothing. So a transaction that took longer looks before it puts.
 _LOOK_FIRST_AFTER_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Committed:
-    """What came of a commit. Without `actions` there was nothing to do, and `version` is the one that shows it."""
+    """The result of a commit. Without `actions` there was nothing to do at `version`."""
 
     version: int
     # As written, commitInfo first.
@@ -66,7 +66,7 @@ class Committed:
     rebases: int
     # The application transaction was on the table already, so nothing was done again.
     already_executed: bool
-    # None when reading the table back failed; the commit has landed all the same.
+    # None when reading the table back failed; the commit has landed anyway.
     _loaded: Snapshot | None = field(repr=False)
     _store: ObjectStore = field(repr=False)
     _config: EngineConfig = field(repr=False)
@@ -115,7 +115,7 @@ class Transaction:
         hint: Snapshot | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Transaction:
-        """A transaction on the newest version; `hint` is an older snapshot to go forward from."""
+        """A transaction on the newest version; `hint` is an older snapshot to start reading from."""
         return cls(store, load_snapshot(store, config=config, hint=hint), config=config, clock=clock)
 
     @classmethod
@@ -128,7 +128,7 @@ class Transaction:
         config: EngineConfig = DEFAULT_CONFIG,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Transaction:
-        """A transaction that makes version 0. Without `protocol` it is the smallest one that the metadata needs."""
+        """A transaction that makes version 0. `protocol` defaults to the smallest one that the metadata needs."""
         if list_log(store).has_log_files:
             raise TableAlreadyExistsError(
                 f"There is a Delta table at {store.url} already. Choose another path, or write to that table."
@@ -153,7 +153,7 @@ class Transaction:
         self._reads = self._reads.with_whole_table()
 
     def record_app_id(self, app_id: str) -> None:
-        """The progress of an application was asked for, so a concurrent change of it matters."""
+        """The progress of an application was read, so a concurrent change of it matters."""
         self._reads = self._reads.with_app_id(app_id)
 
     def has_been_executed(self, app_id: str, version: int) -> bool:
@@ -174,8 +174,8 @@ class Transaction:
     ) -> Committed:
         """Make the actions a version. Without actions there is no commit, unless `allow_empty`.
 
-        `rebase` follows winners; without it the rules of the reference decide whether the actions still stand.
-        `set_transaction` marks the commit as an application's, so that it lands once however often it is sent.
+        `rebase` follows winners; without it the reference's rules decide whether the actions are still valid.
+        `set_transaction` marks the commit as an application's, so that it lands once, however often it is sent.
         """
         if self._is_over:
             raise InternalError("A transaction commits once; begin another one.")
@@ -223,21 +223,23 @@ class Transaction:
         return put_commit(self._store, prepared.version, prepared.data, txn_id=self.txn_id, clock=self._clock)
 
     def _may_put(self) -> bool:
-        """Whether the next version can be put without a look at the log: not after a long time, nor where the table
-        was dropped, or replaced by another one."""
+        """Whether the next version can be put without reading the log first.
+
+        Not after a long time, nor when the table was dropped or replaced by another one.
+        """
         if self._base is None:
             return True
         return self._clock.now_ms() - self._looked_at_ms <= _LOOK_FIRST_AFTER_MS and is_continued(self._base)
 
     def _catch_up(self, staged: Staged) -> Lost | None:
-        """The race that was lost, read from the log; None when the log shows nobody ahead of us (yet)."""
+        """The race that was lost, read from the log; None when the log shows no newer version (yet)."""
         read = self._base
         if read is None:
             raise self._lost_creation()
         self._looked_at_ms = self._clock.now_ms()
         newest = load_snapshot(self._store, config=self._config, hint=read)
         if newest.version == read.version and not _is_replaced(read, newest):
-            # A cleanup may have removed the commit that made the version; the checkpoint stands for it now.
+            # A cleanup may have removed the commit that made the version; the checkpoint replaces it now.
             self._base = newest
             return None
         if newest.version <= read.version or newest.metadata.id != read.metadata.id:
@@ -249,7 +251,7 @@ class Transaction:
         return Lost(read, newest, winners, lambda: first_conflict(self._contender(read, staged), winners))
 
     def _follow(self, lost: Lost, staged: Staged, rebase: Rebase | None) -> Staged | None:
-        """What to commit on top of the winners, None when they left nothing to do; raises where they are in the way."""
+        """What to commit on top of the winners; None when they left nothing to do. Raises when they conflict."""
         self._base = lost.newest
         if rebase is None:
             _raise(lost.conflict())
@@ -291,7 +293,7 @@ class Transaction:
         try:
             return load_snapshot(self._store, version=version, config=self._config, hint=self._base)
         except DeltaError:
-            # The commit is on the table, and saying otherwise would make somebody repeat it.
+            # The commit has landed. An error here would make the caller repeat it.
             _LOGGER.warning("version %d of %s landed, but cannot be read back", version, self._store.url, exc_info=True)
             return None
 

@@ -45,7 +45,7 @@ class WinningCommit:
 
     @property
     def paths(self) -> set[str]:
-        """Of every file that was added or removed, as the log spells them."""
+        """Paths of every file that was added or removed, as the log spells them."""
         return {action.path for action in self.actions if isinstance(action, AddFile | RemoveFile)}
 
     @property

@@ -1,4 +1,4 @@
-"""How do rows become files? A DataFrame to data files, change data files and their statistics, ready for a commit."""
+"""How do rows become files? A DataFrame becomes data files, change data files and statistics, ready for a commit."""
 
 from ebbtide.write.abandoned import discard
 from ebbtide.write.assignment import stored

@@ -1,8 +1,8 @@
-"""How do files go away that were written for a commit which will never be made?
+"""How are files deleted that were written for a commit which will never be made?
 
 Only for files that no commit has named and none will: an attempt that was given up for another one, or a commit that
-was refused. While the outcome of a commit is unknown its files must stay. What cannot be deleted is litter that any
-VACUUM finds, so a failure here is told to the log and to nobody else.
+was refused. While the outcome of a commit is unknown, its files must stay. Any VACUUM finds what cannot be deleted, so
+a failure here is logged and not raised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is a write begun while others still find out whether it is needed?
+"""How is a write started before it is known whether it is needed?
 
-It runs in a thread of its own, so that Spark works on both at once: a write of few large parts and a search leave cores
-idle that the other can use. Whoever began it takes what it wrote, or leaves it, and then it is deleted.
+It runs in its own thread, so that Spark works on both at once: a write of a few large parts leaves cores idle that a
+search can use, and the other way round. The caller takes the files that were written; otherwise they are deleted.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ class WriteAhead:
         self._is_taken = False
 
     def taken(self) -> WrittenFiles:
-        """What was written, which from now on belongs to the caller; what went wrong with it is raised."""
+        """The files that were written, which now belong to the caller. Raises what the write raised."""
         written = self._running.result()
         self._is_taken = True
         return written
 
     def leave(self) -> None:
-        """Delete it, unless it was taken."""
+        """Delete the files, unless they were taken."""
         if self._is_taken:
             return
         error = self._running.exception()
         if error is None:
             discard(self._store, [self._running.result()])
         else:
-            # It has deleted its own files, and nobody needs it any more.
+            # The write has deleted its own files, and nobody needs it any more.
             _LOGGER.debug("A write that nobody needed ended with: %s", error)
 
 
 @contextmanager
 def writing_ahead(spark: SparkSession, store: ObjectStore, write: Callable[[], WrittenFiles]) -> Iterator[WriteAhead]:
-    """`write` runs beside the block. What the block did not take is deleted when it ends, however it ends."""
+    """Run `write` beside the block. Files that the block did not take are deleted when it ends, however it ends."""
     with ThreadPoolExecutor(1, "ebbtide-write-ahead") as pool:
         target, interrupt = border.interruptible(spark, write)
         ahead = WriteAhead(store, pool.submit(target))

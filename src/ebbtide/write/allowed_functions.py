@@ -1,11 +1,11 @@
 """Which functions may the expressions that come with a table call?
 
 A table is untrusted input, and its CHECK constraints, generated columns and defaults are programs in it. They may call
-built-in functions that compute a value from their arguments and do nothing else. The start is the list that the
-reference allows in generated columns; added are aliases of the same functions and later ones of the same kind. Left out
-are `xpath` and its kin, whose XML parser follows what a document names, and everything that makes rows, aggregates,
-draws random numbers, looks at the session or the files, or reaches code: `reflect`, `java_method` and `try_reflect`
-cannot even be allowed by a setting. See docs/decisions/015.
+built-in functions that compute a value from their arguments and do nothing else. The list starts from what the
+reference allows in generated columns and adds aliases of those functions and newer ones of the same kind. It leaves out
+the `xpath` functions, whose XML parser follows references in a document, and everything that makes rows, aggregates,
+draws random numbers, looks at the session or the files, or runs code. Not even a setting can allow `reflect`,
+`java_method` and `try_reflect`. See docs/decisions/015.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ALLOWED_EVERYWHERE: Final = _names(
     schema_of_json to_csv to_json bigint binary boolean decimal double float int smallint string tinyint
     """
 )
-# When a row is written is nobody's secret, and constraints and defaults are often about it.
+# The time of a write is no secret, and constraints and defaults often depend on it.
 CLOCK: Final = _names("curdate current_date current_timestamp localtimestamp now")
 # Who writes a row, for defaults of audit columns.
 USER: Final = _names("current_user session_user user")

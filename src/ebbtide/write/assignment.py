@@ -1,15 +1,15 @@
 """How does a value become the value of a column?
 
-Whoever writes rows brings values of some type, and the table wants its own. `stored` casts by the rules that Spark
-calls store assignment (spark.sql.storeAssignmentPolicy), and does not depend on how the session casts elsewhere:
+The rows to write have values of some type, and the table has its own types. `stored` casts by the rules that Spark
+calls store assignment (spark.sql.storeAssignmentPolicy), independent of how the session casts elsewhere:
 
-    ANSI     numbers to numbers, dates and times to each other, anything to a string, a string to what it spells. A
-             value that does not fit fails the query; it never wraps around and never becomes null.
+    ANSI     numbers to numbers, dates and times to each other, anything to a string, a string to the value it spells.
+             A value that does not fit fails the query; it never wraps around and never becomes null.
     STRICT   only casts that cannot lose anything.
-    LEGACY   whatever Spark's own cast takes, with the session's settings.
+    LEGACY   whatever Spark's own cast accepts, with the session's settings.
 
-Structs are stored field by field by name, arrays and maps element by element. As in the reference, a string is parsed
-where Spark's INSERT would refuse it: people write dates as strings.
+Structs are stored field by field by name, arrays and maps element by element. As in the reference, strings are parsed
+where Spark's INSERT would refuse them: people write dates as strings.
 """
 
 from __future__ import annotations
@@ -120,19 +120,19 @@ def _stored_map(value: Column, given: T.MapType, wanted: MapType, where: str, po
 
 
 def _converter(given: T.DataType, wanted: DataType, where: str, policy: str) -> Callable[[Column], Column] | None:
-    """What turns an element into the wanted type; None when it is of that type, so that nothing need be rebuilt."""
+    """A function that casts an element to the wanted type; None when it has that type and nothing need be rebuilt."""
     if same_shape(given, spark_type(wanted)):
         return None
-    # Asked for its errors: Spark calls the function only when it builds the plan.
+    # Called for its errors: Spark calls the lambda only when it builds the plan.
     _stored(F.lit(None).cast(given), given, wanted, where, policy)
     return lambda element: _stored(element, given, wanted, where, policy)
 
 
 def _checked_cast(value: Column, given: T.DataType, target: T.DataType, where: str) -> Column:
-    """A cast that fails on a value that does not fit, in whatever mode the session casts."""
+    """A cast that fails on a value that does not fit, whatever the session's cast mode."""
     if isinstance(target, T.StringType) or _can_widen(given, target):
         return value.cast(target)
-    # NaN and the infinities have no form to show in other types, so every value is shown as text.
+    # NaN and the infinities do not exist in other types, so every value is shown as text.
     shown = F.substring(value.cast("string"), 1, _SHOWN_CHARACTERS)
     is_text = isinstance(given, T.StringType)
     said = "is not a value of" if is_text else "does not fit into"

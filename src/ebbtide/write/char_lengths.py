@@ -1,8 +1,8 @@
 """Which lengths may the strings of a column have?
 
-Spark notes the type of a column as text in its metadata where the type holds a char or varchar, however deep inside.
-The text comes with the table, so it is read here and not by Spark: Spark Connect replaces `${...}` in it by variables
-of the session, and nothing there bounds how deep it nests.
+Where a column's type holds a char or varchar, at any depth, Spark keeps the type as text in the column's metadata. The
+text comes with the table, so it is read here and not by Spark: Spark Connect replaces `${...}` in it by variables of
+the session, and nothing there limits how deep it nests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which columns go into the files, under which names?
 
-Rows come with the table's logical columns; files have the physical ones, with field ids where columns are mapped. The
-order in a file is: data columns, partition columns (only where the table wants them repeated), extra columns that a
+Rows have the table's logical columns; files have the physical ones, with field ids where columns are mapped. The order
+in a file is: data columns, partition columns (only where the table wants them in the files too), extra columns that a
 command adds (materialised row ids), the change type. Columns of type void are never written.
 """
 
@@ -35,9 +35,9 @@ _VOID = PrimitiveType("void")
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """`selected` makes a file's columns out of a frame; `table_columns` are those of them that the schema knows.
+    """`selected` makes a file's columns from a frame; `table_columns` are the ones that are in the schema.
 
-    `table_columns` have physical names and stand first in the file, in that order.
+    `table_columns` have physical names and come first in the file, in that order.
     """
 
     selected: tuple[Column, ...]
@@ -69,7 +69,7 @@ class FileColumns:
         return cls(tuple(selected), tuple(names), StructType(tuple(physical for _, physical in pairs)))
 
     def leaf_paths(self) -> frozenset[str]:
-        """The columns of Parquet that a file of these columns has, as its footer spells them."""
+        """The Parquet columns of such a file, as its footer spells them."""
         known = [path for field in self.table_columns.fields for path in _leaf_paths(field.type, field.name)]
         return frozenset({*known, *self.names[len(self.table_columns.fields) :]})
 
@@ -104,7 +104,7 @@ def _in_file_order(target: WriteTarget) -> list[tuple[StructField, StructField]]
 
 
 def _check_types(frame: DataFrame, fields: list[StructField]) -> None:
-    """A cast here would hide a wrong plan, and could change values; commands bring rows of the table's own types."""
+    """A cast here would hide a wrong plan, and could change values; commands give rows of the table's own types."""
     given = {field.name.lower(): field.dataType for field in frame.schema.fields}
     for field in fields:
         found = given.get(field.name.lower())
@@ -141,7 +141,7 @@ def spark_type(data_type: DataType) -> T.DataType:
 
 
 def same_shape(one: T.DataType, other: T.DataType) -> bool:
-    """Whether two types are equal but for nullability and metadata."""
+    """Whether two types are equal apart from nullability and metadata."""
     return _shape(one.jsonValue()) == _shape(other.jsonValue())
 
 

@@ -1,10 +1,10 @@
 """What does an expression of a table call, and which names does it use?
 
-`read_expression` walks once through the tokens of an expression and takes in only what it knows: operators, literals,
-CASE, CAST, IN, LIKE, BETWEEN, lambdas, and calls with the forms that SQL gives some of them (`EXTRACT(year FROM d)`).
-It is a recogniser, not a parser: it keeps no tree, and it lets some text pass that Spark's parser will refuse. The
-other way round is what counts: everything that Spark could take for a call, a name or a query is in the result, or the
-text is refused. Two values side by side, for instance, are no expression, and that is what a query looks like.
+`read_expression` walks once through the tokens of an expression and accepts only what it knows: operators, literals,
+CASE, CAST, IN, LIKE, BETWEEN, lambdas, and calls, including SQL's special forms (`EXTRACT(year FROM d)`). It is a
+recogniser, not a parser: it keeps no tree, and it accepts some text that Spark's parser will refuse. What matters is
+the opposite direction: everything that Spark could take for a call, a name or a query is in the result, or the text is
+refused. For instance, two values side by side are refused, and that is what a query looks like.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPARISONS: Final = frozenset({"in", "like", "ilike", "rlike", "regexp", "betw
 _LITERAL_WORDS: Final = frozenset({"null", "true", "false"})
 _LITERAL_TYPES: Final = frozenset({"date", "timestamp", "timestamp_ntz", "timestamp_ltz", "x"})
 _CASTS: Final = frozenset({"cast", "try_cast"})
-# Words that separate arguments in the calls that have a form of their own.
+# Words that separate arguments in calls with a special form.
 _SEPARATORS: Final[Mapping[str, frozenset[str]]] = {
     "trim": frozenset({"from"}),
     "substring": frozenset({"from", "for"}),
@@ -50,12 +50,12 @@ _UNITS: Final = frozenset(
 
 
 class UnknownSyntaxError(Exception):
-    """The text is not an expression that this module takes in; the message says why."""
+    """The text is not an expression that this module accepts; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionReading:
-    """`calls` are names of functions in lower case, `names` the dotted names that are no parameters of a lambda."""
+    """`calls` are function names in lower case, `names` the dotted names that are not parameters of a lambda."""
 
     calls: frozenset[str]
     names: tuple[tuple[str, ...], ...]
@@ -63,7 +63,7 @@ class ExpressionReading:
 
 
 def read_expression(text: str) -> ExpressionReading:
-    """The calls and names of an expression; UnknownSyntaxError for a subquery or anything that is not known."""
+    """The calls and names of an expression; UnknownSyntaxError for a subquery or unknown syntax."""
     if len(text) > _MAX_CHARACTERS:
         raise UnknownSyntaxError(f"it is {len(text)} characters long; the limit is {_MAX_CHARACTERS}")
     tokens = tokenize(text, is_substituted=False)
@@ -87,7 +87,7 @@ class _Reader:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def word(self, ahead: int = 0) -> str:
-        """The bare word there, in lower case, as Spark folds it; "" when there is none."""
+        """The bare word at this place, in lower case, as Spark folds it; "" when there is none."""
         place = self.at + ahead
         if place >= len(self.tokens) or self.tokens[place].kind != "word":
             return ""
@@ -124,7 +124,7 @@ class _Reader:
     # --- the grammar --------------------------------------------------------------------------------------------------
 
     def expression(self, depth: int, stop: frozenset[str] = frozenset()) -> None:
-        """Values with operators between them, up to something that ends an expression. `stop` are words that do."""
+        """Values with operators between them, up to the end of the expression. The words in `stop` end it too."""
         if depth > _MAX_DEPTH:
             raise UnknownSyntaxError(f"it nests more than {_MAX_DEPTH} levels deep")
         self.operand(depth)
@@ -158,7 +158,7 @@ class _Reader:
         return self.word() == "not" and self.sign(1) != "."
 
     def strings(self) -> None:
-        """Strings side by side are one. In double quotes it may be a name, which could be called."""
+        """Strings side by side are one string. One in double quotes may be a name, which could be called."""
         while self.kind() == "string":
             self.at += 1
         if self.sign() in {"(", "."}:
@@ -237,7 +237,7 @@ class _Reader:
         self.take(")")
 
     def lambda_parameters(self) -> bool:
-        """Whether `(a, b) ->` stands here."""
+        """Whether the next tokens are `(a, b) ->`."""
         end = self.closing()
         inner = self.tokens[self.at + 1 : end]
         is_list = all(
@@ -266,7 +266,7 @@ class _Reader:
             raise UnknownSyntaxError("it holds a subquery (a column of such a name must stand in backticks)")
 
     def suffix(self, depth: int) -> bool:
-        """What may follow a value besides an operator: whether something was there."""
+        """Read what may follow a value besides an operator. Returns whether there was something."""
         word = self.word()
         if self.sign() == "[":
             self.at += 1

@@ -1,6 +1,6 @@
 """Which statistics does a new file get?
 
-They come from its Parquet footer, so no row is looked at twice, and only where the footer is certain:
+They come from its Parquet footer, so no row is read twice, and only where the footer is certain:
 
     type                                  bounds                                  nullCount
     integers, date, decimal               as in the footer                        yes
@@ -13,7 +13,7 @@ They come from its Parquet footer, so no row is looked at twice, and only where 
                                                                                   array from a null one
     variant                               none                                    none
 
-What is left out costs skipping, never rows.
+What is left out makes skipping worse, never results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INTEGERS: Final = frozenset({"byte", "short", "integer", "long"})
 _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
 _MILLISECOND_US: Final = 1000
 
-# A physical value of the footer to a JSON value; None when it is no safe bound.
+# Turns a physical value of the footer into a JSON value; None when it is not a safe bound.
 Reader: TypeAlias = Callable[[Any], Any]
 
 
@@ -123,7 +123,7 @@ def _indexed_paths(target: WriteTarget) -> Iterator[tuple[str, ...]]:
 
 
 def _slots(table_columns: StructType) -> Iterator[_Slot]:
-    """Leaves are counted, not looked up by name: `a.b` can be a column, or the field `b` of `a`."""
+    """Leaves are found by position, not by name: `a.b` can be a column, or the field `b` of `a`."""
     start = 0
     for chain in leaf_columns(table_columns):
         stop = start + _leaf_count(chain[-1].type)
@@ -142,7 +142,7 @@ def _leaf_count(data_type: DataType) -> int:
 
 
 def _is_there(slot: _Slot, paths: Sequence[str]) -> bool:
-    """Whether the leaves are where they should be; Spark could one day lay out a type in another way."""
+    """Whether the leaves are where they should be; Spark could one day lay out a type differently."""
     dotted = ".".join(slot.path)
     is_nested = not isinstance(slot.type, PrimitiveType)
     return all(
@@ -152,7 +152,7 @@ def _is_there(slot: _Slot, paths: Sequence[str]) -> bool:
 
 
 def _statistics(footer: pq.FileMetaData, slot: _Slot, group: int) -> pq.Statistics | None:
-    """Of the slot's first leaf: for arrays and maps it is null wherever the value itself is null or empty."""
+    """Statistics of the slot's first leaf. For arrays and maps, it is null wherever the value is null or empty."""
     return footer.row_group(group).column(slot.leaves.start).statistics
 
 
@@ -175,7 +175,7 @@ def _bounds(slot: _Slot, chunks: Sequence[pq.Statistics | None], string_prefix: 
             return None, None
         if chunk.num_values > 0:
             with_values.append(chunk)
-    # INT96 has no order, and no statistics that could be trusted.
+    # INT96 has no order, so its statistics cannot be trusted.
     if not with_values or not all(chunk.has_min_max and chunk.physical_type != "INT96" for chunk in with_values):
         return None, None
     minima = [chunk.min_raw for chunk in with_values]
@@ -228,7 +228,7 @@ def _date(days: int) -> str | None:
 
 
 def _local_timestamp(micros: int) -> str | None:
-    """Cut *down* to milliseconds, before 1970 too. Readers know that a maximum may be up to one more."""
+    """Rounded *down* to milliseconds, before 1970 too. Readers know that a maximum may be up to 1 ms too low."""
     try:
         moment = _EPOCH + timedelta(milliseconds=micros // _MILLISECOND_US)
     except OverflowError:
@@ -262,7 +262,7 @@ def _pack_single(value: float) -> bytes | None:
         return None
 
 
-# Zero and minus zero are one number with two spellings; the bounds take in both.
+# Zero and minus zero are equal but spelled differently; the bounds include both.
 def _lower_zero(value: float) -> float:
     return -0.0 if value == 0 else value
 

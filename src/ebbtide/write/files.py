@@ -2,13 +2,13 @@
 
     rows --(names, labels)--> Spark's Parquet writer --> footers --(checks, statistics)--> durable files --> actions
 
-The frame is evaluated once, by one eager write, for data and change data alike. So a condition that is not
-deterministic is asked once a row, and a row can only be in one of the two. The price is that data files of such a write
-have an empty column `_change_type`, as those of the reference do; the protocol allows it and readers ask for the
-columns of the schema. The rows that Spark counted while it wrote are compared with the rows in the footers.
+The frame is evaluated once, by one eager write, for data and change data alike. So a non-deterministic condition is
+evaluated once per row, and a row can only be in one of the two. The price is that data files of such a write have an
+empty column `_change_type`, as in the reference; the protocol allows it, and readers ask for the columns of the schema.
+The rows that Spark counted while it wrote are compared with the rows in the footers.
 
-Rules on the rows themselves (NOT NULL, CHECK, generated columns) are expressions over the frame's logical columns: who
-enforces them adds them to the frame, and a row that breaks one fails the write before anything is durable.
+Rules on the rows themselves (NOT NULL, CHECK, generated columns) are expressions that `write.rules` adds to the frame.
+A row that breaks one fails the write before anything is durable.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FOOTER_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What Spark saw go by while it wrote."""
+    """What Spark counted while it wrote."""
 
     rows: int
     change_rows: int
@@ -75,7 +75,7 @@ def write_files(
 
     `change_type_column` names a column of the frame: rows where it is null go to data files, the others to change data
     files. `extra_columns` maps columns of the frame to the names they get in the files (materialised row ids). Files
-    without rows are dropped. On return everything is durable; on any error nothing of it is left.
+    without rows are dropped. On return everything is durable; after an error nothing is left.
     """
     plan = _Plan.of(frame, target, change_type_column, dict(extra_columns or {}))
     with staged(target.store) as staging:
@@ -143,7 +143,7 @@ def _outputs(plan: _Plan, staging: Staging, counted: _Counted) -> list[_Output]:
 
 
 def _check_columns(footer: pq.FileMetaData, expected: frozenset[str], staging: Staging) -> None:
-    """A file under whose columns readers would find nothing must not reach a commit either."""
+    """A file with the wrong columns must not reach a commit: readers would find nothing in it."""
     found = {footer.schema.column(number).path for number in range(footer.num_columns)}
     if found != expected:
         raise InternalError(
@@ -153,7 +153,7 @@ def _check_columns(footer: pq.FileMetaData, expected: frozenset[str], staging: S
 
 
 def _check_counts(outputs: Sequence[_Output], counted: _Counted, staging: Staging) -> None:
-    """A row lost or written twice must not reach a commit, whoever is to blame."""
+    """A row lost or written twice must not reach a commit, whatever the cause."""
     data = sum(output.num_rows for output in outputs if not output.label.is_change)
     changes = sum(output.num_rows for output in outputs if output.label.is_change)
     if (data + changes, changes) != (counted.rows, counted.change_rows):

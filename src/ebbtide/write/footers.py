@@ -1,6 +1,6 @@
 """What does the footer of a Parquet file say?
 
-Two ranged reads at most, of the end of the file only, through the store: so it works wherever the table lies.
+At most two ranged reads, of the end of the file only. They go through the store, so this works wherever the table is.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Which partition does a file that Spark wrote belong to?
 
 Spark separates rows into directories by one helper column, and we read a file's partition values back from the name of
-its directory. Spark's own names for partition columns cannot serve: they lose the difference between types and between
-spellings, and names that are not ASCII depend on the machine's locale. So each row gets a label of lower-case hex:
+its directory. Spark's own directory names would not do: they lose the difference between types and between spellings,
+and names that are not ASCII depend on the machine's locale. So each row gets a label of lower-case hex:
 
     d.v31.n             a data row whose first partition value has the text "1" and whose second is NULL
     c.v6465             a change row of the partition "de"
     d.h<sha256>         a label too long for a file name; the full one is reported by Spark beside the row count
 
-One label is one directory, so the writer's layout never depends on what the values are, and no value can come out
-of it changed. A string that is empty is NULL: the log has one text for both.
+One label is one directory, so the layout never depends on the values, and no value can come back changed. An empty
+string is NULL: the log has one text for both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
     "shortened_label",
 ]
 
-# File systems stop at 255 bytes for a name; Spark adds the name of the column, and escapes nothing of a label.
+# File systems allow names of up to 255 bytes. Spark adds the column's name, and escapes nothing in a label.
 _MAX_LABEL_LENGTH = 180
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CHANGE = "c"
@@ -80,7 +80,7 @@ def shortened_label(label: Column) -> Column:
 
 
 def hashed_labels(long_labels: Iterable[str]) -> Mapping[str, str]:
-    """From the directory names that stand for labels which were too long, to those labels."""
+    """Maps the hashed directory name of each label that was too long to that label."""
     return {f"{label[0]}.h{hashlib.sha256(label.encode()).hexdigest()}": label for label in long_labels}
 
 
@@ -103,7 +103,7 @@ def _part(field: StructField) -> Column:
     if name == "binary":
         raw = column
     elif name == "timestamp":
-        # Cast to a string it would be a time of day in the session's zone, which some hours of the year share.
+        # A cast to string gives local time in the session's zone, where two moments can look alike.
         raw = F.unix_micros(column).cast("string").cast("binary")
     else:
         raw = column.cast("string").cast("binary")

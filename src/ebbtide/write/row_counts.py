@@ -1,7 +1,7 @@
 """How are the statistics of a file made complete when its writer did not count the rows?
 
-A file with a deletion vector must state `numRecords`, and the footer knows it. The rest of the statistics is left as
-the writer gave it: bounds of a file whose columns another engine laid out are not ours to guess.
+A file with a deletion vector must state `numRecords`, and the footer knows it. The other statistics stay as the writer
+gave them: we do not guess bounds for a file whose columns another engine laid out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["footer_statistics"]
 def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> str:
     """The statistics of a live file with `numRecords` from its footer. Without any, the bounds are marked as wide.
 
-    MissingDataFileError when the file is not in storage, CorruptTableError when it is no Parquet file.
+    MissingDataFileError when the file is not in storage, CorruptTableError when it is not a Parquet file.
     """
     location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     store, path = _place(snapshot.store, location, storage_options)
@@ -48,5 +48,5 @@ def _place(
     if location.relative_path is not None:
         return store, location.relative_path
     directory, _, name = (location.absolute_url or "").rpartition("/")
-    # The log's URL is percent-encoded, and a store is opened by plain text.
+    # The log's URL is percent-encoded; `open_store` takes plain text.
     return open_store(decode_path(directory), storage_options), decode_path(name)

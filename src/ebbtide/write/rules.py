@@ -1,10 +1,10 @@
-"""Which rows may be in this table, and what fills the columns that nobody gave?
+"""Which rows may be in this table, and what fills the columns that were not given?
 
 A table's rules are NOT NULL (at every level), CHECK constraints and column invariants, the expressions of generated
 columns, and the lengths of char and varchar. All of them become one expression that is null for a good row and text for
 a bad one, and the first column of the table is computed through it. So the rules are checked when, and only when, a row
-is written: Spark cannot drop the check without dropping a column that is written, cannot move it in front of a filter
-as it could a condition, and a row that a later filter takes away breaks no rule.
+is written: Spark cannot drop the check without dropping a column that is written, and cannot move it in front of a
+filter as it could move a condition. A row that a later filter removes breaks no rule.
 
 As in the reference, a CHECK that is null is violated, and so is a field that must not be null when its struct is null.
 """
@@ -66,11 +66,11 @@ class _Rule:
 
 
 def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = None) -> DataFrame:
-    """The frame, whose rows fail the query when they break a rule of the table.
+    """The frame, with every rule of the table enforced: a row that breaks one fails the query.
 
     `frame` has the table's logical columns; further columns are kept. `changes` names a column of it that is not null
-    where a row is change data, which tells of rows as they were: those are not judged. Whoever runs the query does so
-    under `spark_border.spark_errors`, which makes the failure a ConstraintViolationError.
+    in rows of change data. Those show rows as they were, so they are not checked. Run the query under
+    `spark_border.spark_errors`, which turns the failure into a ConstraintViolationError.
     """
     refuse_variables(target.schema)
     with border.spark_errors(f"reading the constraints of {target.store.url}"), border.asking_the_analyser():
@@ -79,7 +79,7 @@ def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = Non
 
 
 def conforming(frame: DataFrame, target: WriteTarget, condition: str) -> DataFrame:
-    """The frame, whose rows fail the query unless the condition is true for them."""
+    """The frame, with the condition enforced: a row for which it is not true fails the query."""
     what = f"A row to write is not of those that replace_where ({condition}) replaces; its values:"
     with border.spark_errors(f"reading the condition {condition!r}"), border.asking_the_analyser():
         holds = F.coalesce(F.expr(condition), F.lit(False))
@@ -90,8 +90,8 @@ def conforming(frame: DataFrame, target: WriteTarget, condition: str) -> DataFra
 def completed(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) -> DataFrame:
     """The frame with every column of the table, in the table's order, then its other columns.
 
-    Columns not in `given` (names in lower case) are generated, or filled with their default, or null; what the frame
-    has under such a name is not looked at. Generated columns see the others as they are then.
+    Columns not in `given` (names in lower case) are generated, or filled with their default or null; a column of the
+    frame with such a name is ignored. Generated columns are computed from the filled ones.
     """
     refuse_variables(target.schema)
     names = {name.lower(): name for name in frame.columns}
@@ -135,7 +135,7 @@ def _generations(target: WriteTarget) -> list[TableExpression]:
 
 
 def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
-    """Columns whose values the table would have to number."""
+    """Columns for which the writer would have to number new rows."""
     if not is_feature_supported(target.protocol, "identityColumns"):
         return ()
     return tuple(field for field in target.schema.fields if field.is_identity)
@@ -199,7 +199,7 @@ def _refuse_identity(target: WriteTarget, missing: list[StructField]) -> None:
 
 
 def _with_empty_as_null(frame: DataFrame, target: WriteTarget) -> DataFrame:
-    """The log says null for a partition value that is empty, so the rules are asked about null, as readers will be."""
+    """The log stores an empty partition value as null, so the rules must see null too, as readers will."""
     texts = {field.name.lower() for field in target.partition_fields if field.type in _EMPTY_IS_NULL}
     if not texts:
         return frame
@@ -228,7 +228,7 @@ def _judged(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], chang
             for name in frame.columns
         )
     )
-    # Connect would report an expression that does not resolve only when the rows are written.
+    # Otherwise Connect would report an unresolved expression only when the rows are written.
     assert judged.schema is not None
     return judged
 
@@ -237,7 +237,7 @@ def _judged(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], chang
 
 
 def _carrier(target: WriteTarget) -> StructField | None:
-    """The column that is computed through the rules: one that is always written, into the files if possible."""
+    """The column that is computed through the rules. It is always written, and is a data column if there is one."""
     written = [field for field in target.schema.fields if field.type != _VOID]
     partitioned = {name.lower() for name in target.partition_columns}
     data = [field for field in written if field.name.lower() not in partitioned]
@@ -247,7 +247,7 @@ def _carrier(target: WriteTarget) -> StructField | None:
 def _rules(target: WriteTarget, spark: SparkSession) -> Iterator[_Rule]:
     checks = _checks(target)
     generated = _generations(target)
-    # Whatever the table wants to have computed is judged before Spark is given any of it.
+    # Every expression of the table is checked before Spark sees any of them.
     values = trusted_columns([*checks, *generated], target, spark)
     for field in target.schema.fields:
         if field.type != _VOID:
@@ -268,7 +268,7 @@ def _not_null(value: Column, field: StructField, where: str) -> Iterator[_Rule]:
 
 
 def _broken_nulls(value: Column, kind: DataType, nullable: bool, where: str) -> Iterator[tuple[Column, str]]:
-    """(is some part null that must not be, which part) for the value and everything in it."""
+    """(whether a part is null that must not be, which part) for the value and everything in it."""
     if not nullable:
         yield value.isNull(), where
     match kind:

@@ -1,11 +1,11 @@
 """Where does Spark write, and where do the files end up?
 
-Spark gets a fresh directory below the table's root: two jobs in one directory would take each other's temporary files
-away. The directory's name is not hidden, so that what a crash leaves in it is litter that any VACUUM finds.
+Spark gets a fresh directory below the table's root: two jobs in one directory would delete each other's temporary
+files. The directory's name is not hidden, so that any VACUUM finds what a crash leaves in it.
 
     local disk      the finished files are moved out, synced, to the places that other engines would choose:
                     [partition directories/]part-<number>-<uuid>.c000.snappy.parquet, change data below _change_data/
-    object stores   a move would be a copy, so they stay where they are: the log may name any path below the root.
+    object stores   a move would be a copy, so files stay where they are: the log may name any path below the root.
                     That includes change data, which readers find by the path in its action.
 
 Nothing here touches a file outside the directory, whatever happens.
@@ -58,7 +58,7 @@ class Staging:
         return f"{self.store.spark_path.rstrip('/')}/{self.directory}"
 
     def files(self, label_name: str | None) -> list[StagedFile]:
-        """What Spark finished; leavings of the committer do not count."""
+        """The files that Spark finished, without what its committer left behind."""
         found = []
         for meta in self.store.list(self.directory):
             folder, _, name = meta.path[len(self.directory) + 1 :].rpartition("/")
@@ -69,7 +69,7 @@ class Staging:
         return found
 
     def publish(self, target: WriteTarget, files: Sequence[tuple[StagedFile, bool, Sequence[str | None]]]) -> list[str]:
-        """Bring (file, is change data, partition texts) to their final places, durably; their paths, in order.
+        """Move (file, is change data, partition texts) to their final places, durably. Returns the paths, in order.
 
         Everything else in the directory is deleted.
         """
@@ -134,5 +134,5 @@ def _partition_folders(target: WriteTarget, texts: Sequence[str | None]) -> list
     if not texts:
         return []
     folders = partition_directory(list(zip(target.physical_partition_names, texts, strict=True))).split("/")
-    # A value too long for a directory name is in the log all the same, which is where readers look for it.
+    # A value too long for a directory name is still in the log, which is where readers look for it.
     return folders if all(len(folder.encode()) <= _MAX_NAME_BYTES for folder in folders) else []

@@ -1,8 +1,8 @@
 """How long may the bound of a string column be?
 
 Bounds are cut to a prefix, counted as the reference counts: a minimum in characters, a maximum in UTF-16 units, never
-inside a surrogate pair. The start of a minimum is still a minimum. The start of a maximum is not a maximum, so it gets
-one more character that sorts after everything that was cut off, or, when none can do that, is extended until one can.
+inside a surrogate pair. A prefix of a minimum is still a minimum. A prefix of a maximum is not a maximum, so it gets
+one more character that sorts after everything that was cut off. If no character does, the prefix grows until one does.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """May an expression that came with the table be run, and as which Column?
 
 A CHECK constraint, a generation expression or a default is text in a table that somebody else may have made. Spark
-would run it as it runs any text: with every function of the session, with subqueries, and after it has replaced
-`${...}` by variables of the session and of the environment. So the text is read here first, by a reader that takes in
-only what it knows. What it does not know never reaches Spark, not even the analyser, which computes constants on its
-own. Names must be columns of the table: others could be variables of the session. Functions must be on the list of
-`write.allowed_functions`, or be named by the session setting, and must be Spark's own.
+would run it as it runs any text: with every function of the session, with subqueries, and after replacing `${...}` by
+variables of the session and of the environment. So the text is read here first, by a reader that accepts only what it
+knows. What it does not know never reaches Spark, not even the analyser, which already evaluates constants. Names must
+be columns of the table: others could be variables of the session. Functions must be listed in
+`write.allowed_functions` or in the session setting, and must be Spark's own.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TableExpression:
 
 
 def trusted_columns(expressions: Sequence[TableExpression], target: WriteTarget, spark: SparkSession) -> list[Column]:
-    """The expressions as columns. UnsupportedFeatureError for the first that a table may not bring along."""
+    """The expressions as columns. UnsupportedFeatureError for the first that may not be run."""
     if not expressions:
         return []
     found = [_checked(expression, target, spark) for expression in expressions]
@@ -102,7 +102,7 @@ def _checked(expression: TableExpression, target: WriteTarget, spark: SparkSessi
 def _rewritten(
     expression: TableExpression, target: WriteTarget, reading: ExpressionReading, columns: Collection[str]
 ) -> str:
-    """The text, such that Spark finds no variable to replace in it and no name in double quotes but a column's."""
+    """The text, rewritten so that Spark replaces no variable in it, and only columns are names in double quotes."""
     text = expression.text
     if "${" not in text and '"' not in text:
         return text

@@ -16,7 +16,7 @@ __all__ = ["WriteTarget", "WrittenFiles"]
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """What the writer must know of a table: of its snapshot, or of the one that a command is about to create."""
+    """What the writer must know about a table that exists, or that a command is about to create."""
 
     store: ObjectStore
     schema: StructType
@@ -24,7 +24,7 @@ class WriteTarget:
     column_mapping_mode: str
     properties: TableProperties
     protocol: Protocol
-    # Functions that the table's expressions may call beside the usual ones.
+    # Functions that the table's expressions may call besides the usual ones.
     allowed_functions: frozenset[str] = frozenset()
 
     @classmethod
@@ -41,7 +41,7 @@ class WriteTarget:
 
     @property
     def physical_schema(self) -> StructType:
-        """The table's columns as they stand in files, with field ids: both mapping modes ask writers for them."""
+        """The table's columns as in the files, with field ids: both mapping modes require them."""
         return physical_schema(self.schema, "none" if self.column_mapping_mode == "none" else "id")
 
     @property
