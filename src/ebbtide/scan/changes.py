@@ -1,15 +1,15 @@
-"""How do changes that the log tells of become one DataFrame?
+"""How do the changes in the log become one DataFrame?
 
-A file may have changed in many versions, and each of its rows may show up once for each. Still the plan stays small,
-however many commits there are: at most one scan for each of
+A file may have changed in many versions, and each of its rows may appear once per version. The plan stays small however
+many commits there are: at most one scan for each of
 
-    files that came or left whole, without marks     joined to (change type, version, time) on the file's number
-    the same with marks                              one more scan for each further time the same file does so
+    files added or removed whole, without marks      joined to (change type, version, time) on the file's number
+    the same with marks                              one more scan each time the same file appears again
     rows whose marks changed                         as blocks of 64 rows, each with the change it belongs to
-    change data files                                which say the change type of each row themselves
+    change data files                                which hold the change type of each row themselves
 
-and a scan whose rows all belong to one change needs no join. What grows with the range is the number of files in those
-scans, and the blocks (`mark_join` has the limit).
+A scan whose rows all belong to one change needs no join. Only the number of files in those scans and the number of
+blocks grow with the range (`mark_join` has the limit).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def scan_changes(
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What the feed says about a row; None as change type where the row says it itself."""
+    """What the feed says about a row. The change type is None where the row itself holds it."""
 
     change_type: str | None
     version: int
@@ -71,8 +71,8 @@ class _Label:
 @dataclass(frozen=True, slots=True)
 class _Change:
     label: _Label
-    key: str  # of the file, however its path is spelled
-    file: ScanFile  # keeping nothing but the changed rows
+    key: str  # the same for every spelling of the file's path
+    file: ScanFile  # showing only the changed rows
 
     @property
     def shows_only_rows(self) -> bool:
@@ -99,7 +99,7 @@ def _resolve_changes(feed: ChangeFeed, storage_options: Mapping[str, str] | None
 def _load_vectors(
     feed: ChangeFeed, storage_options: Mapping[str, str] | None
 ) -> dict[DeletionVectorDescriptor, RowIndexSet]:
-    """Each vector once; a file whose marks grow names every one of them twice."""
+    """Load each vector once: a file whose marks grow names every one of them twice."""
     wanted: dict[DeletionVectorDescriptor, int | None] = {}
     for change in feed.changes:
         stats = None if isinstance(change.file, AddCDCFile) else change.file.stats
@@ -139,7 +139,7 @@ def _open(snapshot: Snapshot, change: FileChange) -> ScanFile:
 
 
 def _size_of(snapshot: Snapshot, encoded_path: str) -> int:
-    """What the object itself says, for a file that left the table without a word about its size."""
+    """The object's own size, for a removed file whose action does not state it."""
     location = resolve_data_path(encoded_path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     return 0 if location.relative_path is None else snapshot.store.head(location.relative_path).size
 
@@ -191,7 +191,7 @@ class _ChangeScan:
             yield self.labelled_blocks(changes)
 
     def labelled_files(self, changes: Sequence[_Change], *, also: Sequence[str] = ()) -> DataFrame:
-        """All rows that the files show. A file that is in several changes shows them in each."""
+        """All rows that the files show, once per change that names the file."""
         files = list({change.key: change.file for change in changes}.values())
         if label := _only_label(changes):
             return self.with_label(scan_files(self.spark, self.snapshot, files, also=also), label, also)
@@ -248,7 +248,7 @@ class _ChangeScan:
 
 
 def _with_each_file_once(changes: Sequence[_Change]) -> list[list[_Change]]:
-    """The changes in as few lists as possible, each of which has a file at most once."""
+    """Split the changes into as few lists as possible, so that no list names a file twice."""
     layers: list[list[_Change]] = []
     seen: dict[str, int] = {}
     for change in changes:

@@ -41,7 +41,7 @@ class TableColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, also: Sequence[str] = ()) -> TableColumns:
-        """`also` are columns of strings that the files have beside the table's, under the same name in both."""
+        """`also` names string columns that the files have besides the table's, with the same name in both."""
         refuse_variables(snapshot.schema)
         mode = snapshot.properties.column_mapping_mode
         physical = physical_schema(snapshot.schema, mode)
@@ -72,9 +72,9 @@ class TableColumns:
         return spark_type(StructType(tuple(StructField(name, f.type, True, {}) for name, f in self.partition_fields)))
 
     def to_logical(self) -> list[Column | str]:
-        """What to select from a frame that has the physical columns to get the table's, in order.
+        """What to select from a frame with the physical columns to get the table's columns, in order.
 
-        A column that is called the same in both is a plain name: a tenth of the calls into the JVM.
+        A column with the same name in both is selected by name: that takes a tenth of the calls into the JVM.
         """
         targets = {field.name: field.dataType for field in self.logical.fields}
         return [self._logical_column(name, field, targets[field.name]) for name, field in self._pairs]
@@ -118,7 +118,7 @@ def _relax(value: object) -> object:
 
 
 def _has_renamed_fields(field: StructField) -> bool:
-    """A nested field is called otherwise in the files; a cast of the struct renames by position."""
+    """Whether a nested field has another name in the files. A cast of the struct renames by position."""
     nested: Sequence[StructField] = tuple(_nested_fields(field.type))
     return any(item.metadata.get("delta.columnMapping.physicalName", item.name) != item.name for item in nested)
 

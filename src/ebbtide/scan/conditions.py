@@ -1,6 +1,6 @@
-"""What does a condition say, in words that the driver can reason about?
+"""What does a condition mean, as SQL text that the driver can reason about?
 
-Users give SQL text or a PySpark Column. Pruning reasons about SQL text. A Column shows itself in a prefix form,
+Users give SQL text or a PySpark Column. Pruning reasons about SQL text. A Column prints itself in a prefix form,
 
     and(>(id, 1), =(name, 'x y'))
 
@@ -59,12 +59,12 @@ _LONGEST_TEXT = 1_000_000
 
 
 def find_condition_text(spark: SparkSession, snapshot: Snapshot, condition: str | Column) -> str | None:
-    """The condition over the table's columns as SQL text; None where it cannot be told."""
+    """The condition over the table's columns as SQL text; None when no text could be proven equal."""
     return condition if isinstance(condition, str) else condition_text(empty_frame(spark, snapshot), condition)
 
 
 def safe_on_deleted_rows(spark: SparkSession, snapshot: Snapshot, text: str | None) -> str | None:
-    """The part of a condition that a scan may ask of rows that are marked (`pruning.harmless`)."""
+    """The part of a condition that a scan may evaluate on rows that are already deleted (`pruning.harmless`)."""
     scope = Scope(
         snapshot.schema,
         tuple(snapshot.metadata.partition_columns),
@@ -91,7 +91,7 @@ def prune_snapshot(spark: SparkSession, snapshot: Snapshot, text: str | None, *,
 
 
 def reading_settings(spark: SparkSession, schema: StructType) -> ReadingSettings:
-    """The settings of the session that decide what a condition on these columns means; each costs a call to Spark."""
+    """The session settings that change what a condition on these columns means. Each costs a call to Spark."""
     names = {kind.name for kind in _primitive_types(schema)}
     return ReadingSettings(
         case_sensitive=is_case_sensitive(spark),
@@ -116,12 +116,12 @@ def empty_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
 
 @lru_cache(maxsize=8)
 def _without_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
-    """Kept, because a command asks several times and each takes thirty calls into the JVM."""
+    """Cached: a command needs it several times, and making it takes thirty calls into the JVM."""
     return spark.createDataFrame([], schema)
 
 
 def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = False) -> str | None:
-    """SQL text that Spark holds for the same condition over `frame`; None when no text could be proven equal.
+    """SQL text that Spark considers equal to the condition over `frame`; None when no text could be proven equal.
 
     `qualified`: names may have the alias of a side of a join in front.
     """
@@ -133,9 +133,9 @@ def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = Fal
 
 
 def column_text(column: Column, names: Mapping[str, str], *, qualified: bool = False) -> str | None:
-    """A guess at SQL for a Column, from its printed form; `names` maps columns to what they are called in the SQL.
+    """A guess at SQL for a Column, from its printed form; `names` maps columns to their names in the SQL.
 
-    None when it is printed in no known form. Whoever uses the text must prove that it means the same.
+    None when the printed form is unknown. The caller must prove that the text means the same.
     """
     printed = printed_column(column)
     tokens = _tokens(printed)
@@ -154,7 +154,7 @@ def _means_the_same(frame: DataFrame, condition: Column, guess: str) -> bool:
         with asking_the_analyser():
             return frame.where(F.expr(guess)).sameSemantics(frame.where(condition))
     except PySparkException:
-        # A condition that does not resolve is reported where it is used, not where it is guessed at.
+        # A condition that does not resolve is reported where it is used, not here.
         return False
 
 
@@ -189,7 +189,7 @@ def _expression(
 
 
 def _leaf(text: str, names: Mapping[str, str], qualifiers: set[str]) -> str:
-    """A name or a literal. Spark Connect shows strings without quotes, and both show dates so."""
+    """A name or a literal. Spark Connect prints strings without quotes; both print dates that way."""
     if text.lower() in names:
         return names[text.lower()]
     first, _, inner = text.partition(".")

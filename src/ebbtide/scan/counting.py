@@ -18,7 +18,7 @@ from ebbtide.spark_border import spark_errors
 
 __all__ = ["exact_count"]
 
-# A column that never changes takes a few bytes for each page of some ten thousand rows.
+# A column that never changes takes a few bytes per page of about ten thousand rows.
 _MOST_ROWS_PER_BYTE: Final = 65_536
 
 
@@ -33,7 +33,7 @@ def exact_count(
     for add in add_files(files):
         physical = num_records(add.stats)
         marked = add.num_marked_rows
-        # Fewer rows than marks cannot be, nor more than any encoding packs into so few bytes: then the file is asked.
+        # A count below the number of marks, or above what so few bytes can encode, is wrong: the file is read instead.
         is_known = physical is not None and marked <= physical <= add.size * _MOST_ROWS_PER_BYTE
         unknown.append(not is_known)
         counted += (physical or 0) - marked if is_known else 0

@@ -5,8 +5,8 @@ marked rows are dropped by a lookup (`scan.mark_lookup`) or a broadcast join (`s
 reader, so columns and filters are pushed into Parquet, files are split, and the row index stays the physical position
 whatever is pushed.
 
-For commands, `scan_with_positions` adds two helper columns that say which file and which physical row each row is, and
-`row_ids` two more with the ids of tracked rows (`scan.row_ids`).
+For commands, `scan_with_positions` adds two helper columns that say the file and the physical position of each row, and
+`row_ids` adds two more with the ids of tracked rows (`scan.row_ids`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["PositionedScan", "scan_files", "scan_rows", "scan_with_positions"]
 
 @dataclass(frozen=True, slots=True)
 class PositionedScan:
-    """Still-live rows with their place: `file_column` holds a key of `files`, `row_column` the physical row index."""
+    """Live rows with their positions: `file_column` holds a key of `files`, `row_column` the physical row index."""
 
     frame: DataFrame
     file_column: str
@@ -73,9 +73,9 @@ def scan_files(
     also: Sequence[str] = (),
     row_ids: RowIdColumns | None = None,
 ) -> DataFrame:
-    """The rows of files that are resolved already, with whatever marks they carry.
+    """The rows of files that are already resolved, as their `keeps` says.
 
-    `also` names columns of strings that these files have beside the table's, such as change data's own.
+    `also` names string columns that these files have besides the table's, such as the change type of change data.
     """
     return _Scan(spark, snapshot, also=also, row_ids=row_ids).rows(files)
 
@@ -88,7 +88,7 @@ def scan_with_positions(
     also: Sequence[str] = (),
     row_ids: RowIdColumns | None = None,
 ) -> PositionedScan:
-    """The rows of `files` with the two position columns in front of no user column's name."""
+    """The rows of `files` with two position columns, whose names differ from every column of the table."""
     scan = _Scan(spark, snapshot, with_positions=True, also=also, row_ids=row_ids)
     frame = scan.rows(files)
     ids = row_ids.names if row_ids else ()
@@ -243,7 +243,7 @@ class _Scan:
         return border.nothing_pushed_below(joined.where(marked if keeps_marked else ~marked))
 
     def _with_values(self, frame: DataFrame, values: pa.Table, schema: T.StructType, numbers: FileNumbers) -> DataFrame:
-        """The rows with what is known of their files: `values` has a row for each file, in the order of the numbers."""
+        """Join each row to its file's values: `values` has one row per file, in the order of the numbers."""
         keyed = values.append_column(self.values_key_name, pa.array(numbers.values, pa.int64()))
         fields = [*schema.fields, T.StructField(self.values_key_name, T.LongType())]
         table = F.broadcast(border.frame_from_arrow(self.spark, keyed, T.StructType(fields)))

@@ -1,7 +1,7 @@
 """How does a row of a scan say which file it came from, in 64 bits?
 
-By the file's size, where sizes were compared with the objects themselves and tell the files apart: the reader knows it
-for every row and it is an integer already. Else by a hash of the file's path. Numbers are compared on the driver before
+By the file's size, if the sizes were checked against the objects and no two are equal: the reader knows it for every
+row, and it is already an integer. Otherwise by a hash of the file's path. Numbers are compared on the driver before
 the scan, so two files can never share one.
 """
 
@@ -41,7 +41,7 @@ def sizes_as_numbers(files: Sequence[ScanFile], file_size: str) -> FileNumbers:
 
 
 def hashes_as_numbers(raw: DataFrame, files: Sequence[ScanFile], file_path: str) -> FileNumbers:
-    """Hashes of the files' names as the rows of this scan will carry them; every file must be found again.
+    """Hashes of the file names that rows of this scan will carry. Every file must be found.
 
     `file_path` is SQL for the name of the file that a row is in.
     """

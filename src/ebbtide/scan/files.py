@@ -51,7 +51,7 @@ class ScanFile:
 
     @property
     def most_rows(self) -> int:
-        """Rows that a scan may have to look at; a file that does not say counts by its bytes."""
+        """The most rows that a scan may have to read. Without a row count, the file's bytes count instead."""
         return num_records(self.add.stats) or self.add.size
 
 
@@ -69,7 +69,7 @@ def resolve_files(
 
 
 def resolve_file(snapshot: Snapshot, add: AddFile, marks: RowIndexSet | None) -> ScanFile:
-    """The scan file of one data file, whose vector is loaded already."""
+    """The scan file of one data file whose vector is already loaded."""
     store = snapshot.store
     location = resolve_data_path(add.path, store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     checked = is_local(store) and location.relative_path is not None

@@ -1,8 +1,8 @@
 """Which rows of these files are the chosen ones?
 
-A command that writes files anew needs all their rows, and must know which of them it is about. It has found them before
-and knows them by position. So the files are scanned once, and each row gets a flag that says whether it is among the
-chosen: by a lookup, or where these are too many, by a broadcast join (as for marked rows, see `scan.dataframe`).
+A command that rewrites files needs all their rows, and must know which of them it changes. It has already found those
+and knows their positions. So the files are scanned once, and each row gets a flag that says whether it was chosen: by a
+lookup, or by a broadcast join when there are too many (as for marked rows, see `scan.dataframe`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which rows of a file does a scan show?
 
-All of them, all but some (a deletion vector), or only some (rows that a command has found before). The scan asks one
-value and nobody asks twice.
+All of them, all but some (a deletion vector), or only some (rows that a command has already found). One
+value says which.
 """
 
 from __future__ import annotations

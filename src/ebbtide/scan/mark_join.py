@@ -1,8 +1,8 @@
-"""How does Spark drop the marked rows of so many files that two constant arrays cannot hold the marks?
+"""How does Spark drop marked rows when there are too many marks for two constant arrays?
 
 The other form is `scan.mark_lookup`. Here the marks are a table of blocks of 64 rows: a key (file and block number in
-one 64-bit integer) and the block's bits. It is broadcast and joined from the left, and one bit test decides. Blocks
-without a marked row are not in it, so it has at most one small entry a marked row.
+one 64-bit integer) and the block's bits. It is broadcast, left-joined, and one bit test decides. Blocks
+without a marked row are left out, so there is at most one small entry per marked row.
 
     key = prefix of the file (upper 37 bits) | row_index >> 6
     bit = row_index & 63
@@ -24,17 +24,17 @@ from ebbtide.errors import InternalError, UnsupportedFeatureError
 
 __all__ = ["BlockTable", "block_table", "file_prefixes", "labelled_block_table"]
 
-_BLOCK_BITS = 27  # 2^27 blocks of 64 rows: 8.6 billion rows a file
+_BLOCK_BITS = 27  # 2^27 blocks of 64 rows: 8.6 billion rows per file
 _BLOCK_MASK = (1 << _BLOCK_BITS) - 1
 _WORDS_PER_WIDE_BLOCK = 1024
 # Above this many blocks (about 20 bytes each) Spark could not broadcast the table anyway. A few bytes of a hostile
-# vector can claim billions of rows; this is where they end.
+# vector can claim billions of rows; this is where that stops.
 _MOST_BLOCKS = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTable:
-    """The blocks of all files as columns `key` and `word`, and how a row finds its own."""
+    """The blocks of all files as columns `key` and `word`, and how to find the block of a row."""
 
     table: pa.Table
     prefix_shift: int
@@ -75,7 +75,7 @@ def labelled_block_table(
     label: str,
     most_blocks: int = _MOST_BLOCKS,
 ) -> BlockTable:
-    """Several sets may be about one file: each block says, as `label`, which of the given sets it belongs to."""
+    """Several sets may belong to one file: the `label` of each block is the index of its set."""
     distinct = tuple(dict.fromkeys(file_numbers))
     shift, prefixes = file_prefixes(distinct)
     prefix_of = dict(zip(distinct, prefixes, strict=True))
@@ -104,7 +104,7 @@ def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
 def _stack_blocks(
     marks: Iterable[tuple[RowIndexSet, int]], schema: pa.Schema, most_blocks: int, count: int = 0
 ) -> pa.Table:
-    """The blocks of these marks, where `count` others are there already."""
+    """The blocks of these marks. `count` other blocks exist already and count towards the limit."""
     batches: list[pa.RecordBatch] = []
     for rows, prefix in marks:
         for columns in _blocks(rows, prefix):

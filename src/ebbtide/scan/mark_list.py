@@ -1,7 +1,7 @@
 """How does Spark drop a handful of marked rows of small files?
 
-By a list in the condition itself. The arrays of `scan.mark_lookup` are quicker for each row, but take longer to make
-than the rows of a small file take to read:
+By a list in the condition itself. The arrays of `scan.mark_lookup` are quicker per row, but take longer to build
+than a small file takes to read:
 
     CASE file WHEN 4711 THEN row IN (1, 5) WHEN 4712 THEN false ELSE raise_error(...) END
 """
@@ -26,7 +26,7 @@ _MOST_ROWS = 200_000
 
 
 def has_few_marks(files: Sequence[ScanFile]) -> bool:
-    """Whether a list of rows will do for these files, all of which keep some and not others."""
+    """Whether a list of rows is good enough for these files, each of which shows only some of its rows."""
     return (
         len(files) <= _MOST_FILES
         and sum(_num_listed(file.keeps) for file in files) <= _MOST_MARKS
@@ -43,12 +43,12 @@ def is_listed(marks: Sequence[RowIndexSet], file_numbers: Sequence[int], file_nu
     cases = [
         f"WHEN {number}L THEN {is_one_of(row_index, rows)}" for number, rows in zip(file_numbers, marks, strict=True)
     ]
-    # A row of no known file is never guessed at.
+    # A row of an unknown file is an error, never a guess.
     otherwise = f"CAST(raise_error('{CHANGED_FILE}') AS BOOLEAN)"
     return F.expr(f"CASE {file_number} {' '.join(cases)} ELSE {otherwise} END")
 
 
 def is_one_of(value: str, members: Iterable[int]) -> str:
-    """SQL that says whether the value is one of the members."""
+    """SQL that is true if the value is one of the members."""
     texts = ", ".join(f"{member}L" for member in members)
     return f"{value} IN ({texts})" if texts else "false"

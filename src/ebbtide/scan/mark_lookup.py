@@ -3,7 +3,7 @@
 The usual form (`scan.mark_join` is for more marks, `scan.mark_list` for a handful). All marks are one array of 64-bit
 words, in blocks of 65,536 rows as roaring has them; a second, small array says where the block of a file and row
 begins. Both reach Spark as scalar subqueries over a local row, so generated code reads them as constants, and nothing
-is hashed or copied for a row:
+is hashed or copied per row:
 
     slot   = a window of the file's number in which all files differ        (mask and shift, chosen on the driver)
     offset = offsets[slot << block_bits | least(row >> 16, last)]           blocks without marks share one of zeros
@@ -75,7 +75,7 @@ def mark_lookup(
                 return None
             blocks.append((file, block))
             words.append(bits)
-    # One place more than the last block needs: it stands for all rows behind that block.
+    # One place more than the last block needs: it stands for all rows after that block.
     block_bits = (max((block for _, block in blocks), default=0) + 1).bit_length()
     found = _slots(file_numbers, most_offsets_bits - block_bits)
     if found is None:

@@ -1,7 +1,7 @@
 """Where do the values of partition columns come from while Spark reads files?
 
-Always from the log. When the directories say the same as the log, for every file, Spark may take them from there: that
-costs nothing and lets it prune partitions on filters that come later. Otherwise a small table of values, one row a
+Always from the log. When the directories agree with the log for every file, Spark may take them from there: that costs
+nothing and lets Spark prune partitions by later filters. Otherwise a small table of values, one row per
 file, is joined on the file's identity.
 """
 
@@ -30,7 +30,7 @@ _SAFE_SPELLINGS: Mapping[str, re.Pattern[str]] = {
 
 
 def directories_tell_values(files: Sequence[ScanFile], fields: Sequence[tuple[str, StructField]]) -> bool:
-    """Every file lies in the directory that its values in the log would give it."""
+    """Whether every file lies in the directory that its values in the log imply."""
     patterns = [_spelling(field) for _, field in fields]
     if None in patterns:
         return False
@@ -47,7 +47,7 @@ def directories_tell_values(files: Sequence[ScanFile], fields: Sequence[tuple[st
 
 
 def value_table(files: Sequence[ScanFile], fields: Sequence[tuple[str, StructField]], time_zone: str) -> pa.Table:
-    """The typed values of each file under the physical column names, one row a file."""
+    """The typed values of each file under the physical column names, one row per file."""
     columns = {}
     for name, field in fields:
         texts = pa.array([file.add.partition_values.get(name) for file in files], pa.string())

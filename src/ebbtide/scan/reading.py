@@ -1,7 +1,7 @@
 """Which rows of a snapshot does a reader get?
 
-The steps of every read, whatever opened the snapshot: files that the condition rules out are dropped, the live rows of
-the others are scanned, and Spark decides on each row.
+Every read takes the same steps: drop the files that the condition rules out, scan the live rows of the others, and let
+Spark filter them.
 """
 
 from __future__ import annotations

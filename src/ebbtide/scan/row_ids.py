@@ -1,13 +1,13 @@
 """Which id does a row have, and which commit changed it last?
 
-A table that tracks rows gives every row an id for life. Most rows do not carry it: it is counted from what the log says
-of the file. A row that was written anew brings it along, in a hidden column that the table's configuration names:
+A table that tracks rows gives every row an id for life. Most rows do not carry it: it follows from what the log says
+about the file. A rewritten row carries it in a hidden column that the table's configuration names:
 
     row id           the hidden column, else baseRowId of the file + physical row index
     commit version   the hidden column, else defaultRowCommitVersion of the file
 
-Whoever writes rows of such a table anew asks `RowIdColumns.of`, scans with its answer, and hands the same answer to the
-writer:
+Code that rewrites rows of such a table calls `RowIdColumns.of`, scans with the result, and passes the same result to
+the writer:
 
     ids = RowIdColumns.of(snapshot)                               # None: the table does not track rows
     frame = scan_files(spark, snapshot, files, row_ids=ids)       # two more columns, behind those of the table
@@ -39,7 +39,7 @@ __all__ = ["RowIdColumns"]
 
 @dataclass(frozen=True, slots=True)
 class RowIdColumns:
-    """`row_id` and `commit_version` are columns of frames, the others the columns behind them in files."""
+    """`row_id` and `commit_version` are columns of frames; the others are the matching columns in files."""
 
     row_id: str
     commit_version: str
@@ -48,7 +48,7 @@ class RowIdColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RowIdColumns | None:
-        """The columns of a table that tracks rows; None where it does not, and rows need not keep their ids.
+        """The columns of a table that tracks rows; None if it does not.
 
         CorruptTableError when the table tracks rows but does not say where rewritten ones keep their ids.
         """
@@ -84,7 +84,7 @@ class RowIdColumns:
         return {self.row_id: self.row_id_in_file, self.commit_version: self.commit_version_in_file}
 
     def of_updated_rows(self, frame: DataFrame, *, only: str | None = None) -> DataFrame:
-        """The same rows, changed by the commit that is being made: the id stays, and no older commit is named.
+        """The same rows, changed by this commit: they keep their ids and lose their old commit version.
 
         `only` names a column that is true for the changed rows; the others keep their commit version too.
         """
@@ -119,7 +119,7 @@ class RowIdColumns:
         )
 
     def selected(self, row_index: str) -> list[Column]:
-        """Ids and versions, of a frame that has the columns of the file, of `file_table`, and the row index."""
+        """Ids and versions. The frame must have the file's columns, those of `file_table`, and the row index."""
         counted = F.col(self.row_id) + F.col(row_index)
         return [
             F.coalesce(border.column(self.row_id_in_file), counted).alias(self.row_id),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 __all__ = ["analyse", "asking_the_analyser"]
 
-# How many ask the analyser just now, and whether its loggers were disabled before the first of them.
+# One entry per block that is asking the analyser now, and whether its loggers were disabled before the first.
 _asking_lock = Lock()
 _asking: list[bool] = []
 _was_disabled: dict[str, bool] = {}
@@ -21,15 +21,15 @@ _was_disabled: dict[str, bool] = {}
 def analyse(frame: DataFrame) -> None:
     """Let Spark's analyser look at the frame now, and raise what is wrong with it.
 
-    Connect is lazy. Asking the frame itself is not enough: a filter there takes over a schema that is known already.
+    Connect is lazy. The frame's own schema is not enough: on Connect a filter reuses a schema that is already known.
     """
     assert frame.select(F.lit(1)).schema is not None
 
 
 @contextmanager
 def asking_the_analyser() -> Iterator[None]:
-    """For questions whose answer may be an exception, which classic PySpark would log with its whole stack trace."""
-    # Several threads may ask at once: the first mutes, the last puts back.
+    """For questions whose answer may be an exception, which classic PySpark would log with its stack trace."""
+    # Several threads may ask at once: the first one mutes the loggers, the last one restores them.
     loggers = _analyser_loggers()
     with _asking_lock:
         if not _asking:
@@ -48,6 +48,6 @@ def asking_the_analyser() -> Iterator[None]:
 
 
 def _analyser_loggers() -> list[PySparkLogger]:
-    # Made by PySpark's own factory: were they first made by `logging`, PySpark's calls on them would fail. The first is
-    # for SQL text, the second for columns.
+    # PySpark's own factory must make them: if `logging` made them first, PySpark's calls on them would fail. The first
+    # is for SQL text, the second for columns.
     return [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]

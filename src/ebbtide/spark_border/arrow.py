@@ -1,4 +1,4 @@
-"""How do rows of Arrow become a DataFrame, exactly as typed?"""
+"""How does an Arrow table become a DataFrame with exactly the same types?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["frame_from_arrow"]
 
 
 def frame_from_arrow(spark: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
-    """A DataFrame with the rows of an Arrow table, exactly as typed.
+    """A DataFrame with the rows of an Arrow table, in the types of `schema`.
 
     Classic Spark 4.2 silently drops every row after an empty chunk, so chunks are combined; without a schema a
     timestamp without a zone would become one with a zone, and an empty table is an error on Connect.

@@ -51,7 +51,7 @@ _FAILURE = re.compile(r"<ebbtide:([\w.]*)>(.*?)</ebbtide>", re.DOTALL)
 # A column of another DataFrame, as classic Spark and as Connect call it.
 _BOUND_ELSEWHERE = ("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")
 _QUOTED = re.compile(r'"([^"]+)"')
-# Where an exception of the JVM, which PySpark did not translate, says the stable name of the error.
+# The stable name of the error in a JVM exception that PySpark did not translate.
 _JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
 
@@ -99,7 +99,7 @@ def _parameters_of(error: PySparkException | JvmError) -> dict[str, str]:
 
 
 def _was_interrupted(error: BaseException) -> bool:
-    """Whether the user pressed Ctrl-C. PySpark cancels the jobs then, and what it raises may be their failure."""
+    """Whether the user pressed Ctrl-C. PySpark then cancels the jobs, and may raise their failure instead."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, KeyboardInterrupt):
         seen = seen.__cause__ or seen.__context__

@@ -1,7 +1,7 @@
-"""Which names of functions stand for Spark's own in this session?
+"""Which function names mean Spark's built-in functions in this session?
 
-A session may register functions of its own under the names of built-in ones. Up to Spark 4.1 they win. Spark 4.2 looks
-among the built-in ones first, unless it is told to look at the session's first.
+A session may register functions of its own under the names of built-in ones. Up to Spark 4.1 they win. Spark 4.2
+looks up the built-in ones first, unless a setting puts the session's first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["functions_of_the_session", "is_built_in"]
 _BUILT_IN_FIRST = re.compile(r"4\.2\.")
 _SESSION_ORDER = "spark.sql.functionResolution.sessionOrder"
 _OWN_CLASSES = "org.apache.spark.sql.catalyst.expressions."
-# Words of the grammar that look like calls: nobody can register them.
+# Keywords that look like calls: nobody can register them.
 _GRAMMAR = frozenset({"timestampadd", "timestampdiff"})
 
 
 def functions_of_the_session(spark: SparkSession, names: Iterable[str]) -> list[str]:
-    """Those of the names of built-in functions that mean something else in this session."""
+    """The names of built-in functions that mean something else in this session."""
     wanted = sorted(set(names) - _GRAMMAR)
     if not wanted:
         return []
@@ -34,7 +34,7 @@ def functions_of_the_session(spark: SparkSession, names: Iterable[str]) -> list[
 
 
 def is_built_in(spark: SparkSession, name: str) -> bool:
-    """Whether a call of this name reaches a class of Spark's own."""
+    """Whether a call of this name reaches one of Spark's own classes."""
     try:
         with asking_the_analyser():
             found = spark.catalog.getFunction(name)

@@ -1,4 +1,4 @@
-"""How must the name of a column be written so that Spark reads exactly this name, and what may we call our own?"""
+"""How is a column name quoted for Spark, and which names may our helper columns have?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HelperNames", "column", "quoted", "without_helper_names"]
 
 # Every column that the engine adds to a frame starts like this.
 _PREFIX = "__ebbtide_"
-# Such a name, and those of our views, in front of a column's name, and in a list of suggestions.
+# Names of our columns and views, as the qualifier of a column and in a list of suggestions.
 _AS_QUALIFIER = re.compile(rf"`?\b{_PREFIX}\w*`?\.(?=[`\w])")
 _IN_LIST = re.compile(rf"(?<=\[)`{_PREFIX}\w*`(?:, )?|, `{_PREFIX}\w*`")
 
@@ -31,7 +31,7 @@ def column(name: str, alias: str | None = None) -> Column:
 
 
 class HelperNames:
-    """Names for columns of ours that no column at hand has, in any letter case. A name is handed out once.
+    """Names for our own columns that differ from all given names in any letter case. No name is given twice.
 
     Users may call a column whatever they like, so no helper column has a fixed name.
     """
@@ -49,5 +49,5 @@ class HelperNames:
 
 
 def without_helper_names(text: str) -> str:
-    """Spark's words without the names of columns and views that the user has never seen."""
+    """Spark's message without the names of columns and views that the user has never seen."""
     return _IN_LIST.sub("", _AS_QUALIFIER.sub("", text))

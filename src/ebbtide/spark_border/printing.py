@@ -1,4 +1,4 @@
-"""What does a Column say, in words that may be shown and recorded?"""
+"""How is a Column printed, so that the text may be shown and recorded?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _without_origins(text: str) -> str:
 
 
 def _find_closing_bracket(text: str, start: int) -> int | None:
-    """The place behind the bracket that closes the one before `start`."""
+    """The position after the bracket that closes the one before `start`."""
     depth = 1
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

@@ -1,4 +1,4 @@
-"""How does Spark's Parquet reader have to be asked for these files, and for the place of each row?
+"""How is Spark's Parquet reader asked for these files, and for the position of each row?
 
 Spark globs paths, skips files by their names, swallows errors when a session asks for that, and pushes filters that
 Parquet answers differently. All of that is switched off or refused here.
@@ -41,7 +41,7 @@ READER_ROW_INDEX = "_tmp_metadata_row_index"
 _FILLS_READER_ROW_INDEX = re.compile(r"4\.[0123]\.")
 # The hidden column of every file scan.
 FILE_METADATA = "_metadata"
-# Spark takes files of such names for its own leavings and skips them, also when they are asked for one by one.
+# Spark takes files with such names for its own leftovers and skips them, even when they are named one by one.
 _SKIPPED_NAME = re.compile(r"\..*|_(?!metadata|common_metadata)[^=]*|.*\._COPYING_", re.DOTALL)
 # The full name of Spark's first Parquet reader. `parquet` means what the session's settings say.
 _PARQUET = "org.apache.spark.sql.parquet"
@@ -115,14 +115,14 @@ def _has_nested_floats(data_type: T.DataType) -> bool:
 
 
 def not_pushed(value: Column) -> Column:
-    """The same float or double, in a form that no filter on it is pushed into Parquet."""
+    """The same float or double, in a form that keeps filters on it from being pushed into Parquet."""
     return F.nanvl(value, value)
 
 
 def nothing_pushed_below(rows: DataFrame) -> DataFrame:
-    """The same rows, and no filter above is asked of others than these.
+    """The same rows. Filters applied later see only these rows.
 
-    Spark pushes filters below a join whether or not they can fail on what the join drops. It pushes none below a filter
+    Spark pushes filters below a join even if they can fail on rows that the join drops. It pushes none below a filter
     that is not deterministic.
     """
     return rows.where("monotonically_increasing_id() >= 0")

@@ -24,9 +24,9 @@ _REPORT_SECONDS = 120
 
 
 def observe_metrics(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tuple[DataFrame, Observation]:
-    """The frame, and what will tell the aggregates over the rows that pass this point in its next action.
+    """The frame, and an observation of the aggregates over the rows that pass this point in its next action.
 
-    They are columns, or SQL, which is quicker (see `column`).
+    Metrics are columns, or SQL, which is quicker (see `column`).
     """
     observation = Observation()
     return frame.observe(observation, *_name_metrics(metrics)), observation
@@ -40,7 +40,7 @@ def _name_metrics(metrics: Mapping[str, Column | str]) -> list[Column]:
 
 
 def wait_for_metrics(observation: Observation) -> dict[str, Any]:
-    """The metrics of a finished action. Spark's own call would wait for ever where they never come."""
+    """The metrics of a finished action. Spark's own call would wait forever if they never came."""
     answers: list[dict[str, Any]] = []
 
     def ask() -> None:
@@ -60,7 +60,7 @@ def wait_for_metrics(observation: Observation) -> dict[str, Any]:
 def compute_once(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, str]) -> tuple[DataFrame, dict[str, Any]]:
     """The frame, computed once and kept by Spark, and the aggregates over its rows, which are SQL."""
     if is_connect(spark):
-        # Its checkpoint does not hand on what was observed on the way, so the rows are looked at a second time.
+        # Its checkpoint does not pass on what was observed on the way, so the rows are read a second time.
         kept = frame.localCheckpoint()
         [row] = kept.agg(*_name_metrics(metrics)).collect()
         return kept, row.asDict()
@@ -69,10 +69,10 @@ def compute_once(spark: SparkSession, frame: DataFrame, metrics: Mapping[str, st
 
 
 def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable[[], _T], Callable[[], object]]:
-    """The work for another thread, with the settings of this one, and what stops the Spark jobs that it has begun.
+    """The work, to run in another thread with this thread's settings, and a function that stops its Spark jobs.
 
-    Classic sessions up to Spark 4.3 do not hand their tags to the jobs of a write: there nothing is stopped, and the
-    work runs to its end. (An interrupt from the keyboard stops all jobs there anyway.)
+    Classic sessions up to Spark 4.3 do not pass their tags to the jobs of a write: there nothing is stopped, and the
+    work runs to its end. (Ctrl-C stops all jobs there anyway.)
     """
     tag = f"ebbtide-{uuid4().hex}"
 

@@ -1,4 +1,4 @@
-"""Which session settings does a piece of work need, and how are they put back?"""
+"""Which session settings does a piece of work need, and how are they restored?"""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _WRITE_SETTINGS = {
 }
 _LIST_LENGTH = "spark.sql.parquet.pushdown.inFilterThreshold"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-# Settings of sessions that are not the user's for the moment: how many hold them, and what they were before.
+# Settings that we have changed for now: how many blocks hold them, and their values before.
 _held_lock = Lock()
 _held_settings: dict[tuple[int, str], tuple[int, str | None]] = {}
 
 
 def settings_below(spark: SparkSession, prefix: str) -> dict[str, str]:
-    """The session's settings whose names begin so.
+    """The session's settings whose names begin with `prefix`.
 
-    On classic Spark all settings are a map in the JVM, and each key and value of it that one looks at is a call. Its
-    printed form is one call; what looks like a name in it is asked for.
+    On classic Spark the settings are a map in the JVM, and reading each key and value is a call. Its printed form is
+    one call; then only what looks like a matching name in it is read.
     """
     settings = spark.conf.getAll
     printed = getattr(settings, "toString", None)
@@ -49,9 +49,9 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
     """Settings under which Spark checks a long list of explicit files quickly.
 
     By default Spark starts a job with one task per path as soon as there are more than 32. Files on the local disk are
-    looked at in the driver, others by a job of few tasks. The frame must be analysed inside the block. Connect resolves
+    checked in the driver, others by a job of few tasks. The frame must be analysed inside the block. Connect resolves
     a frame again whenever it is used, but the server remembers the last 16 plans that were analysed: a frame that was
-    forgotten there costs the user's own setting, once.
+    forgotten there is resolved once more, under the user's own setting.
     """
     wanted = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64"}
     if local:
@@ -62,7 +62,7 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
 
 @contextmanager
 def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
-    """Session settings for an eager write, put back afterwards."""
+    """Session settings for an eager write, restored afterwards."""
     with _hold_settings(spark, _WRITE_SETTINGS):
         yield
 
@@ -71,9 +71,9 @@ def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
 def search_settings(spark: SparkSession, *, few_shuffles: bool) -> Iterator[None]:
     """Session settings for an eager query that looks for rows.
 
-    A list of up to so many values skips pages and row groups of Parquet by each of them; of a longer one Spark uses the
-    smallest and the largest alone, and ten are long by default. `few_shuffles`: where little is shuffled, each task of
-    Spark's default would open two hundred shuffle files for it.
+    Spark skips Parquet pages and row groups by every value of an IN list up to this length; of a longer list it uses
+    only the smallest and the largest, and by default ten values are too long. `few_shuffles`: little is shuffled, and
+    with Spark's default each task would open two hundred shuffle files for it.
     """
     wanted = {_LIST_LENGTH: str(max(int(spark.conf.get(_LIST_LENGTH) or 0), 256))}
     if few_shuffles:
@@ -85,7 +85,7 @@ def search_settings(spark: SparkSession, *, few_shuffles: bool) -> Iterator[None
 def read_by_field_id(spark: SparkSession) -> None:
     """Let the Parquet reader match columns by field id where the requested schema carries ids.
 
-    Spark reads this setting when the query runs, so it cannot be put back. It changes nothing for schemas without ids.
+    Spark reads this setting when the query runs, so it cannot be restored. It changes nothing for schemas without ids.
     """
     spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     spark.conf.set("spark.sql.parquet.fieldId.read.ignoreMissing", "true")
@@ -93,7 +93,7 @@ def read_by_field_id(spark: SparkSession) -> None:
 
 @contextmanager
 def _hold_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Session settings while a block runs. Several threads may use one session: the first sets, the last puts back."""
+    """Session settings while a block runs. Several threads may use one session: the first sets, the last restores."""
     with _held_lock:
         for name, value in wanted.items():
             count, before = _held_settings.get((id(spark), name), (0, None))

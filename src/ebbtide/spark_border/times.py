@@ -12,7 +12,7 @@ __all__ = ["timestamp_ms"]
 
 
 def timestamp_ms(spark: SparkSession, timestamp: str | dt.datetime) -> int:
-    """Milliseconds since 1970 of a time that a user wrote; RequestError when it is none."""
+    """Milliseconds since 1970 of a time that a user wrote; RequestError if it is not a time."""
     if isinstance(timestamp, dt.datetime) and timestamp.tzinfo is not None:
         return int(timestamp.timestamp() * 1000)
     text = timestamp.isoformat(sep=" ") if isinstance(timestamp, dt.datetime) else timestamp

@@ -1,4 +1,4 @@
-"""What must Spark's Parquet writer be told, and what do the footers of its files say?"""
+"""Which options does Spark's Parquet writer need, and what do the footers of its files say?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, DataFrameWriter
 
 __all__ = ["footer_shows_nan", "parquet_writer"]
 
-# Settings that the writer takes as options. The first algorithm of the committer makes a task's files appear at the end
-# of the job only, so what a failed attempt left is never among them. Without a length to cut at, Spark's writer
+# Settings that the writer takes as options. With version 1 of the committer's algorithm a task's files appear only at
+# the end of the job, so leftovers of a failed attempt are never among them. Without a length to cut at, Spark's writer
 # drops the statistics of a column, its null count too, as soon as one string is longer than some kilobytes.
 _WRITE_OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
@@ -28,5 +28,5 @@ def parquet_writer(frame: DataFrame, *, partition_column: str | None = None) -> 
 
 
 def footer_shows_nan(created_by: str | None) -> bool:
-    """Whether the writer of a Parquet file says NaN in a column's bounds when the column holds one."""
+    """Whether the writer of a Parquet file puts NaN into a column's bounds when the column holds one."""
     return _FOOTER_SHOWS_NAN.match(created_by or "") is not None
