@@ -3,9 +3,9 @@
 Each action of the Delta protocol is a frozen value here, with the protocol's words in snake case. `parse_commit` turns
 the bytes of a commit into actions and `serialize_actions` turns actions into bytes. Reading is lenient: unknown actions
 and fields are ignored, null means absent. Writing is strict: absent options are omitted, never null (only a partition
-value may be null), and fields stand in the order of the reference writer. Nothing here does I/O or knows the clock.
+value may be null), and fields are in the reference writer's order. Nothing here does I/O or reads the clock.
 
-Paths stay as the log has them (URI-encoded); `ebbtide.protocol.paths` gives them a meaning.
+Paths stay as the log has them (URI-encoded); `ebbtide.protocol.paths` resolves them.
 See "Actions" in PROTOCOL.md.
 """
 
@@ -154,10 +154,10 @@ class DomainMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Provenance of a commit: free-form JSON, so only the few fields somebody acts on have a property.
+    """Provenance of a commit: free-form JSON, so only the few fields that matter to us have a property.
 
-    A field that merely informs and has a strange type reads as None. `in_commit_timestamp` decides what time travel
-    returns, so a strange value there is refused.
+    A merely informative field of the wrong type reads as None. `in_commit_timestamp` decides what time travel returns,
+    so a wrong value there is refused.
     """
 
     fields: Mapping[str, Any]
@@ -268,7 +268,7 @@ _PARSERS: Final[Mapping[str, Callable[..., Action]]] = {key: cls.from_json for k
 def parse_action(obj: Mapping[str, Any], *, source: str = "") -> Action | None:
     """The action in one wrapper object such as `{"add": {...}}`; None when it holds no action we know.
 
-    Two actions in one wrapper are refused: the reference would drop one of them without a word.
+    Two actions in one wrapper are refused: the reference would silently drop one of them.
     """
     known = [key for key, value in obj.items() if value is not None and key in _PARSERS]
     if not known:
@@ -298,7 +298,7 @@ def parse_commit(data: bytes, *, source: str, max_line_bytes: int) -> list[Actio
 
 
 def serialize_actions(actions: Iterable[Action]) -> bytes:
-    """One line for each action, in the given order, each ended by a newline."""
+    """One line per action, in the given order, each ending with a newline."""
     lines = []
     for action in actions:
         key = _ACTION_KEYS[type(action)]

@@ -8,8 +8,8 @@ count (`sizeInBytes` of the descriptor).
     01 02 03 04               <->  0rJua
     86 4F D2 6F B5 59 F7 5B   <->  HelloWorld
 
-Text that is not Z85 raises `RequestError`. Unlike the reference, which silently cuts a group that exceeds 32 bits, such
-a group is refused: no encoder makes one, so it can only be damage.
+Text that is not Z85 raises `RequestError`. So does a group that exceeds 32 bits, which the reference silently cuts: no
+encoder makes one, so it can only be damage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHARACTER_OF_DIGIT = bytes.maketrans(bytes(range(len(ALPHABET))), ALPHABET.enco
 
 
 def encoded_length(byte_count: int) -> int:
-    """How many characters `encode` makes of that many bytes."""
+    """How many characters `encode` makes from that many bytes."""
     return -(-byte_count // _BYTES_PER_GROUP) * _CHARS_PER_GROUP
 
 

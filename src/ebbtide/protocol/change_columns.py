@@ -1,7 +1,7 @@
-"""Which column names does a change data feed keep for itself?
+"""Which column names does a change data feed reserve?
 
-A table with a feed cannot have columns of these names, and a feed cannot be read from a table that has them. As in the
-reference the refusal depends on what came first: the feed, or the column.
+A table with a feed cannot have columns with these names, and a feed cannot be read from a table that has them. As in
+the reference, the error depends on which came first: the feed or the column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def refuse_change_columns(names: Iterable[str]) -> None:
 
 
 def refuse_change_feed(names: Iterable[str], wanted: str) -> None:
-    """RequestError for a table that has such a column already; `wanted` says what is not possible because of it."""
+    """RequestError for a table that has such a column already; `wanted` says what that prevents."""
     if (taken := _first_reserved(names)) is not None:
         raise RequestError(
             f"{wanted}: the table has the column '{taken}', and the change data feed needs that name for itself. "

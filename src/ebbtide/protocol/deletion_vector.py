@@ -10,9 +10,9 @@ Three storage types exist:
     i   <Z85 text>                              the vector itself, inside the log
     p   <absolute URI>                          a file anywhere, percent-encoded
 
-Two spellings of a path meet here. *Decoded* paths are what Hadoop calls path strings: `s3://bucket/a b`, nothing
+There are two spellings of a path. *Decoded* paths are what Hadoop calls path strings: `s3://bucket/a b`, nothing
 escaped, a `%` is a `%`. *Encoded* ones are URIs: `s3://bucket/a%20b`. Table locations given to this module are decoded,
-`absolute_path` answers decoded, and the text of a `p` descriptor is encoded.
+`absolute_path` returns a decoded path, and the text of a `p` descriptor is encoded.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _SCHEME_AND_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorDescriptor:
-    """A pointer to one deletion vector. An instance that exists keeps these promises:
+    """A pointer to one deletion vector. Every instance keeps these promises:
 
     - the storage type is `u`, `i` or `p`, and the path or inline text is well formed for it;
     - sizes, offset and cardinality are not negative and fit the integers of the protocol;
     - an inline vector has no offset and at least `size_in_bytes` bytes of data;
     - a `u` prefix is one plain directory name: it cannot lead out of the table.
 
-    Breaking one raises `RequestError` (a `ValueError`), or `CorruptDeletionVectorError` when it came out of a log.
-    `max_row_index` is a passing remark of the writer: never written to the log, no part of equality.
+    Breaking one raises `RequestError` (a `ValueError`), or `CorruptDeletionVectorError` when it came from a log.
+    `max_row_index` is only a note by the writer: never written to the log, not part of equality.
     """
 
     storage_type: str
@@ -147,7 +147,7 @@ class DeletionVectorDescriptor:
         )
 
     def copy_with_absolute_path(self, table_location: str) -> DeletionVectorDescriptor:
-        """The same vector named from anywhere: `u` becomes `p`. The decoded `table_location` needs a scheme."""
+        """The same vector with an absolute path: `u` becomes `p`. The decoded `table_location` needs a scheme."""
         if not self.is_relative:
             return replace(self)
         return self.on_disk_with_absolute_path(
@@ -182,12 +182,12 @@ class DeletionVectorDescriptor:
 
     @property
     def unique_file_id(self) -> str:
-        """Names the file (or inline text). Purely textual: one file described as `u` and as `p` has two ids."""
+        """Identifies the file (or inline text). Purely textual: one file described as `u` and as `p` has two ids."""
         return self.storage_type + self.path_or_inline_dv
 
     @property
     def unique_id(self) -> str:
-        """Names the vector: with the path of its data file, the identity of a live file in log replay."""
+        """Identifies the vector. Together with the data file's path it identifies a live file in log replay."""
         return self.unique_file_id if self.offset is None else f"{self.unique_file_id}@{self.offset}"
 
     @property
@@ -264,7 +264,7 @@ class DeletionVectorDescriptor:
 
     @classmethod
     def from_json(cls, obj: Any) -> DeletionVectorDescriptor:
-        """A descriptor out of a log or checkpoint; `CorruptDeletionVectorError` when it breaks a promise."""
+        """A descriptor from a log or checkpoint; `CorruptDeletionVectorError` when it breaks a promise."""
         if not isinstance(obj, Mapping):
             raise CorruptDeletionVectorError(f"deletionVector must be an object, not {_shorten(obj)}.")
         try:
@@ -346,7 +346,7 @@ def _file_path(id: UUID, prefix: str) -> str:
 
 
 def _url_encode_absolute(decoded_path: str) -> str:
-    """Only the path of a URI is escaped; scheme and authority, if there, stay as they are."""
+    """Escape only the path of a URI; scheme and authority, if present, stay as they are."""
     match = _SCHEME_AND_AUTHORITY.match(decoded_path)
     head_length = match.end() if match else 0
     return decoded_path[:head_length] + encode_path(decoded_path[head_length:])

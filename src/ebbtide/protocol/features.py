@@ -1,8 +1,8 @@
 """May we read this table, may we write it, and what must its protocol say when we add a feature?
 
-`FEATURES` is the one list of what the protocol knows and what Ebbtide does about it; the gates and the coverage page
-of the documentation come from it. `ensure_readable` and `ensure_writable` are the gates: they raise
-`UnsupportedFeatureError`, naming every feature in the way, before any work is done. See "Table Features" in
+`FEATURES` is the one list of the protocol's features and of what Ebbtide does about them; the gates and the coverage
+page of the documentation come from it. `ensure_readable` and `ensure_writable` are the gates: they raise
+`UnsupportedFeatureError`, naming every unsupported feature, before any work is done. See "Table Features" in
 PROTOCOL.md.
 """
 
@@ -47,9 +47,9 @@ _VIOLATION: Final = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
 class Feature:
     """One feature name. `note` says why we refuse it, or what its support rests on.
 
-    `legacy_versions` is the (reader, writer) pair from which on old protocols imply it; `None` for features that only
-    exist by name. `refused_while` names the property that turns the feature on: without it the feature asks nothing of
-    a writer, so the table may be written.
+    `legacy_versions` is the lowest (reader, writer) pair that implies it; `None` for features that only exist by name.
+    `refused_while` names the property that turns the feature on: without it the feature requires nothing of a writer,
+    so the table may be written.
     """
 
     name: str
@@ -138,7 +138,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
 
 
 def implied_features(protocol: Protocol) -> frozenset[str]:
-    """Features that a protocol without feature lists stands for: (1, 2) means appendOnly and invariants."""
+    """Features implied by a protocol without feature lists: (1, 2) means appendOnly and invariants."""
     return frozenset(
         feature.name
         for feature in FEATURES.values()
@@ -194,7 +194,7 @@ def ensure_writable(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def column_mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
-    """`none`, `name` or `id`. A mode that the protocol does not allow is refused: readers would disagree on columns."""
+    """`none`, `name` or `id`. A mode that the protocol does not allow is refused: readers would disagree."""
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     if mode == "none" or protocol.min_reader_version == 2 or is_feature_supported(protocol, "columnMapping"):
         return mode
@@ -221,7 +221,7 @@ def check_deletion_vector_compatibility(
 ) -> None:
     """Raise RequestError when the properties contradict deletion vectors.
 
-    `has_deletion_vectors` says whether live files carry some; manifests cannot be turned on while they do.
+    `has_deletion_vectors` says whether live files have any; manifests cannot be turned on while they do.
     """
     properties = TableProperties.parse(metadata.configuration)
     manifests = properties.symlink_format_manifest
@@ -302,7 +302,7 @@ def _is_writable(name: str, properties: TableProperties) -> bool:
     if feature is None:
         return False
     if feature.refused_while:
-        # Only the exact word turns it on; anything else leaves it off, as the protocol has it.
+        # As in the protocol, only the exact word turns it on; anything else leaves it off.
         return (properties.raw(feature.refused_while) or "").strip().lower() != "true"
     return feature.writable
 

@@ -1,7 +1,7 @@
 """What can the log say about files?
 
-Data files that come and go, files of change data, and the sidecars of a checkpoint. The other actions, and the way from
-bytes to actions and back, are in `protocol.actions`.
+Data files that come and go, files of change data, and the sidecars of a checkpoint. The other actions, and the
+conversion from bytes to actions and back, are in `protocol.actions`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AddFile:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """Identity of the logical file as written; replay canonicalises the path first (`paths.replay_key`)."""
+        """Identity of the logical file as written; replay canonicalises the path first (`log.identity`)."""
         return (self.path, self.dv_id)
 
     @property
@@ -71,7 +71,7 @@ class AddFile:
             partition_values=fields.nullable_string_map("partitionValues"),
             size=fields.integer("size", minimum=0),
             modification_time=fields.optional_integer("modificationTime") or 0,
-            # A file that does not say so may hold new rows: conflict checks must not overlook it.
+            # A file without the field may hold new rows: conflict checks must not overlook it.
             data_change=fields.boolean("dataChange", default=True),
             stats=fields.optional_string("stats"),
             tags=fields.optional_string_map("tags"),

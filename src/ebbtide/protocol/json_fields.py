@@ -1,8 +1,8 @@
 """How is one JSON object of a table read without trusting it?
 
-`JsonFields` wraps an object that some other writer made and hands out its fields with the type the protocol asks for.
-It reads leniently where that is safe (null is absent, unknown fields are never looked at, an integer may arrive as an
-integral float or as a string of digits) and refuses everything else with a `CorruptTableError` that names the action,
+`JsonFields` wraps an object that some other writer made and returns its fields with the types the protocol requires. It
+reads leniently where that is safe (null is absent, unknown fields are ignored, an integer may arrive as an integral
+float or as a string of digits) and refuses everything else with a `CorruptTableError` that names the action,
 the field and the source. Rows of a Parquet checkpoint (`pyarrow.Table.to_pylist`) have the same shape, except that a
 map is a list of pairs; those are accepted too, so that one parser serves both.
 """
@@ -31,7 +31,7 @@ __all__ = [
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 MAX_DEPTH = 100
-# Beyond this a float no longer says which integer was meant.
+# Beyond this, a float no longer identifies one integer.
 _LARGEST_EXACT_FLOAT = 2**53
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SHOWN_CHARACTERS = 80
@@ -50,7 +50,7 @@ def load_json_object(data: bytes | str, *, source: str) -> dict[str, Any]:
 
 
 def ensure_shallow(value: Any, *, what: str) -> None:
-    """CorruptTableError when JSON nests deeper than `MAX_DEPTH`: what walks it later calls itself at each level."""
+    """CorruptTableError when JSON nests deeper than `MAX_DEPTH`: the code that walks it recurses per level."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -78,12 +78,12 @@ class JsonFields:
         self._fields = fields
 
     def named(self, field: str) -> str:
-        """How error messages call a field: its name, the action and the source."""
+        """A field in error messages: its name, the action and the source."""
         where = f" in {self._source}" if self._source else ""
         return f"field '{field}' of '{self._subject}'{where}"
 
     def error(self, field: str, problem: str) -> CorruptTableError:
-        """The error that every method here raises; callers raise it for rules of their own."""
+        """The error that every method here raises; callers use it for their own rules."""
         return CorruptTableError(f"{self.named(field)} {problem}")
 
     def optional_string(self, field: str) -> str | None:
@@ -222,5 +222,5 @@ def as_dict(entries: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def without_none(**fields: Any) -> dict[str, Any]:
-    """An object as it is written: what is absent is left out, never null."""
+    """An object as it is written: absent fields are left out, never null."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,6 +1,6 @@
 """Which file is which in `_delta_log`, and how is each named?
 
-`parse_log_name` reads a bare file name and answers with a typed value, or None for anything that is no part of the log
+`parse_log_name` turns a bare file name into a typed value, or None for anything that does not belong to the log
 (temporary files, staged commits, other engines' extras): those are ignored, never an error. The builders give the one
 spelling that all engines agree on. Numbers are 20 digits (parts: 10), so names sort by version.
 """
@@ -92,7 +92,7 @@ LogName: TypeAlias = CommitName | ChecksumName | CompactedName | CheckpointName 
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """What the file called `name`, directly in `_delta_log`, is; None when it is nothing we read."""
+    """The kind and version of the file `name`, directly in `_delta_log`; None when we do not read it."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -5,8 +5,8 @@ whole column, `parse_partition_value` one value, `serialize_partition_value` wri
 its column's type raises `CorruptTableError` with the column and the text: reading it as NULL would answer queries with
 wrong rows. See "Partition Value Serialization" in PROTOCOL.md.
 
-A timestamp without a zone was written in the zone of some other machine. Which one is the reader's guess; it is an
-argument here and UTC unless said otherwise. We write UTC with a `Z`, which leaves nothing to guess.
+A timestamp without a zone was written in the zone of some other machine, and the reader has to guess which. Here the
+zone is an argument, UTC by default. We write UTC with a `Z`, which leaves nothing to guess.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def serialize_partition_value(value: Any, data_type: DataType, *, column: str) -
         text = _serialized(value, "decimal" if name.startswith("decimal") else name, data_type)
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise RequestError(f"{value!r} is not a value of partition column '{column}' ({name})") from error
-    # What we write must read back: a float in an integer column, or a decimal too wide, ends here and not in the log.
+    # What we write must read back: a float in an integer column or a too wide decimal is refused here.
     try:
         parse_partition_value(text, data_type, column=column)
     except CorruptTableError as error:
@@ -130,7 +130,7 @@ def serialize_partition_value(value: Any, data_type: DataType, *, column: str) -
 
 
 def partition_directory(columns: list[tuple[str, str | None]]) -> str:
-    """`a=1/b=x%2Fy` for (name, log text) pairs: the directory that Hive and Spark would choose. Decoded, not a URI."""
+    """`a=1/b=x%2Fy` for (name, log text) pairs: the directory that Hive and Spark choose. Decoded, not a URI."""
     return "/".join(
         f"{escape_path_name(name)}={escape_path_name(text) if text else HIVE_DEFAULT_PARTITION}"
         for name, text in columns
@@ -243,7 +243,7 @@ def _offset_us(written: str | None, local_us: int, zone: dt.tzinfo | None) -> in
         return (-minutes if written[0] == "-" else minutes) * 60_000_000
     if zone is None or zone is dt.timezone.utc:
         return 0
-    # Offsets of years that Python cannot name: those of the nearest year it can.
+    # For years outside Python's calendar, take the offset of the nearest year inside it.
     nearest = min(max(local_us, -62_100_000_000_000_000), 253_300_000_000_000_000)
     offset = (_EPOCH + dt.timedelta(microseconds=nearest)).replace(tzinfo=zone).utcoffset()
     return 0 if offset is None else round(offset.total_seconds()) * 1_000_000
@@ -294,7 +294,7 @@ def _serialized(value: Any, name: str, data_type: DataType) -> str:
 
 
 def _java_float(value: float, *, single: bool) -> str:
-    """As Java prints it (`1.0`, `1.0E10`, `Infinity`), because that is what other engines wrote and compare with."""
+    """As Java prints it (`1.0`, `1.0E10`, `Infinity`), because other engines write that and compare with it."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -11,7 +11,7 @@ A path in the log is a URI reference: percent-encoded, relative to the table roo
     ../secret.parquet                                          refused
 
 Decoding follows `java.net.URI`, which the reference uses; characters that Java would refuse unescaped (a space) are
-read as themselves, because some writers leave them so. Encoding follows Hadoop's `Path.toUri`. Two spellings of one
+taken literally, because some writers do not escape them. Encoding follows Hadoop's `Path.toUri`. Two spellings of one
 file have one `canonical_path`, which is what log replay compares.
 """
 
@@ -44,7 +44,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 # Up to the last "@": a password may hold one.
 _CREDENTIALS = re.compile(r"//[^/]*:[^/]*@")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-# A relative path with none of these is its own canonical form; everything else takes the slow way.
+# A relative path with none of these is its own canonical form; everything else takes the slow path.
 _NEEDS_WORK: Final = r"^$|[%:#?\x00]|//|^/|/$|(^|/)\.\.?(/|$)"
 # Names that different tools use for one store.
 _SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
@@ -85,7 +85,7 @@ class _Url:
 def encode_path(decoded_path: str) -> str:
     """The log spelling of a decoded path relative to the table root."""
     encoded = _encode(decoded_path)
-    # "a:b" would read as a URI of the scheme "a".
+    # "a:b" would be read as a URI with the scheme "a".
     return encoded.replace(":", "%3A", 1) if _SCHEME.match(encoded) else encoded
 
 
@@ -143,14 +143,14 @@ def resolve_sidecar_path(encoded_path: str, table_url: str) -> str:
 
 
 def absolute_url(location: DataLocation, table_url: str) -> str:
-    """The percent-encoded URL of the object, whichever way the log named it."""
+    """The percent-encoded URL of the object, however the log names it."""
     if location.relative_path is None:
         return location.absolute_url or ""
     return f"{table_url.rstrip('/')}/{_encode(location.relative_path)}"
 
 
 def canonical_path(encoded_path: str, table_url: str) -> str:
-    """One text for each file, for replay keys. Foreign paths are fine here: a tombstone may well name one."""
+    """One text per file, for replay keys. Foreign paths are allowed here: a tombstone may name one."""
     return resolve_data_path(encoded_path, table_url, allow_foreign=True).key
 
 

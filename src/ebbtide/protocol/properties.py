@@ -1,10 +1,9 @@
 """What do the table's properties say?
 
 Each property of `metaData.configuration` that the engine acts on is declared once, as an attribute of
-`TableProperties`: name, default, parser and meaning stand together. Values are parsed when they are asked for, so a
-broken value of a property that an operation does not need cannot stop it. Keys are found whatever their case. A value
-that does not parse raises `CorruptTableError`; `TableProperties.check` is for values that a caller is about to set and
-raises `RequestError`.
+`TableProperties`: name, default, parser and meaning together. Values are parsed on access, so an operation never fails
+over a broken property that it does not need. Keys are case-insensitive. A value that does not parse raises
+`CorruptTableError`; `TableProperties.check` is for values that a caller is about to set and raises `RequestError`.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Property(Generic[T]):
         return self.default
 
     def parsed(self, text: str) -> T:
-        """The typed value of `text`; ValueError with the end of a sentence about it."""
+        """The typed value of `text`. The text of the ValueError completes a sentence that names the property."""
         return self._parse(text)
 
 
@@ -235,7 +234,7 @@ class TableProperties:
     enable_iceberg_compat_v3 = Property("enableIcebergCompatV3", False, _boolean, "files must suit Iceberg")
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
-        # Where two spellings of a key meet, the one that Delta itself writes comes last and so wins.
+        # If a key occurs in two spellings, the one that Delta itself writes comes last and wins.
         ordered = sorted(configuration.items(), key=lambda item: item[0] in _CANONICAL_NAMES)
         self._values = {key.lower(): (key, value) for key, value in ordered}
 

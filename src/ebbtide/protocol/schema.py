@@ -1,8 +1,8 @@
-"""What columns does the table have, by which logical and physical names, and of which types?
+"""Which columns does the table have, with which logical and physical names and types?
 
 `parse_schema` turns a `schemaString` into frozen types of our own, so that nothing below the Spark border needs Spark.
-`StructType.to_json` gives back what `pyspark.sql.types.StructType.fromJson` takes. `physical_schema` translates to the
-names (and, in id mode, the field ids) that stand in the Parquet files. An untrusted schema is refused when it nests too
+`StructType.to_json` returns what `pyspark.sql.types.StructType.fromJson` takes. `physical_schema` translates to the
+names (and, in id mode, the field ids) that are in the Parquet files. An untrusted schema is refused when it nests too
 deep, repeats a column name (names are case-insensitive), or holds a type that is unknown (`CorruptTableError`) or known
 but not served (`UnsupportedFeatureError`). See "Schema Serialization Format" and "Column Mapping" in PROTOCOL.md.
 """
@@ -53,7 +53,7 @@ _PRIMITIVE_NAMES: Final = frozenset(
 )  # fmt: skip
 _ALIASES: Final = {"null": "void", "decimal": "decimal(10,0)"}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,4})\s*,\s*(-?[0-9]{1,4})\s*\)", re.ASCII)
-# Types that Spark can name but that Delta tables cannot hold for us; saying so is more useful than "unknown type".
+# Types that Spark knows but that we do not support in tables; saying so is more useful than "unknown type".
 _UNSUPPORTED = re.compile(
     r"(geometry|geography|interval|time\([0-9]+\)|char\(|varchar\(|string collate |calendarinterval|object).*",
     re.ASCII | re.DOTALL,
@@ -68,7 +68,7 @@ class PrimitiveType:
 
     @property
     def decimal_bounds(self) -> tuple[int, int] | None:
-        """(precision, scale), or None when this is no decimal."""
+        """(precision, scale), or None when this is not a decimal."""
         match = _DECIMAL.fullmatch(self.name)
         return None if match is None else (int(match[1]), int(match[2]))
 
@@ -109,7 +109,7 @@ class StructField:
 
     @property
     def is_identity(self) -> bool:
-        """Whether the table hands out the values of this column itself, counting."""
+        """Whether the table generates the values of this column by counting."""
         return any(key.startswith("delta.identity.") for key in self.metadata)
 
     def to_json(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class StructType:
         return tuple(item.name for item in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """The direct field of that name, whatever its case; names with dots are taken literally."""
+        """The direct field with that name, ignoring case; names with dots are taken literally."""
         folded = name.lower()
         return next((item for item in self.fields if item.name.lower() == folded), None)
 
@@ -148,7 +148,7 @@ DataType: TypeAlias = PrimitiveType | ArrayType | MapType | StructType
 
 
 def parse_schema(schema_string: str, *, source: str = "schemaString") -> StructType:
-    """The table's columns. Raises CorruptTableError or UnsupportedFeatureError as the module text says."""
+    """The table's columns. Raises CorruptTableError or UnsupportedFeatureError; see the module docstring."""
     parsed = _parse_type(load_json_object(schema_string, source=source), at=source, depth=0)
     if not isinstance(parsed, StructType):
         raise CorruptTableError(f"{source} must describe a struct")
@@ -184,7 +184,7 @@ def leaf_columns(schema: StructType) -> Iterator[tuple[StructField, ...]]:
 
 
 def partition_fields(schema: StructType, partition_columns: Sequence[str]) -> tuple[StructField, ...]:
-    """The fields of the partition columns, in that order; one that the schema lacks or that comes twice is refused."""
+    """The fields of the partition columns, in that order; one that is missing or repeated is refused."""
     _refuse_duplicates(iter(partition_columns), "partition column")
     fields = [schema.get(name) for name in partition_columns]
     for name, found in zip(partition_columns, fields, strict=True):
@@ -258,7 +258,7 @@ def _physical_type(data_type: DataType, mode: str, seen_ids: set[int]) -> DataTy
 
 
 def _mapped_name(column: StructField) -> str:
-    # Guessing the logical name here would read a renamed column as all null: wrong rows.
+    # Falling back to the logical name would read a renamed column as all null: wrong rows.
     if column.metadata.get(PHYSICAL_NAME) is None:
         raise CorruptTableError(f"column '{column.name}' has no {PHYSICAL_NAME} although column mapping is on")
     return physical_name(column)
@@ -332,7 +332,7 @@ def _parse_field(value: Any, *, at: str, depth: int) -> StructField:
 
 
 def _checked_metadata(metadata: Mapping[str, Any], *, at: str) -> Mapping[str, Any]:
-    """The metadata itself, unless Spark or we would have to follow it too deep."""
+    """The metadata itself; CorruptTableError when it nests too deep for Spark or for us."""
     if metadata:
         ensure_shallow(metadata, what=f"the metadata of {at[:200]}")
         declared = metadata.get(CHAR_VARCHAR)

@@ -1,8 +1,8 @@
-"""What does a table's schema become when rows with further columns are written to it?
+"""What does a table's schema become when rows with new columns are written to it?
 
-Columns and nested fields that the table lacks are added behind those it has, at every level, and are nullable: older
-rows show null in them. What the table has keeps its type, its name and its place. Where columns are mapped, each new
-field gets an id above all given so far and a physical name of its own. See "Column Mapping" in PROTOCOL.md.
+Columns and nested fields that the table lacks are added after those it has, at every level, and are nullable: older
+rows show null in them. Existing columns keep their type, name and place. Where columns are mapped, each new field gets
+an id above all earlier ones and a physical name of its own. See "Column Mapping" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def evolved_schema(schema: StructType, incoming: StructType) -> StructType:
 
 
 def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping_mode: str) -> Metadata:
-    """The same object when `incoming` (columns of rows to be written) brings nothing that the table lacks."""
+    """The same object when `incoming` (columns of the rows to write) has nothing that the table lacks."""
     schema = parse_schema(metadata.schema_string)
     if evolved_schema(schema, incoming) == schema:
         return metadata
@@ -63,7 +63,7 @@ class _Mapping:
 
 
 def _plain(field: StructField) -> StructField:
-    """A new field says nothing of where its values came from: no metadata, and null is allowed."""
+    """A new field keeps nothing of its origin: no metadata, and null is allowed."""
     return StructField(field.name, _new_type(field.type, _plain), True, {})
 
 

@@ -1,8 +1,8 @@
-"""What does the `stats` text of a file promise, and what is left of it once rows are marked as deleted?
+"""What does the `stats` text of a file promise, and what remains true once rows are marked as deleted?
 
 Statistics are hints by other writers: absent, empty or malformed text reads as "no statistics" and is never an error.
 The numbers inside are kept as the characters they were written with, so that bounds with more digits than a float has
-come through a rewrite unchanged. `numRecords` counts physical rows, marked ones included.
+survive a rewrite unchanged. `numRecords` counts physical rows, marked ones included.
 See "Per-file Statistics" in PROTOCOL.md.
 """
 
@@ -43,7 +43,7 @@ class FileStatistics:
     """The members of a statistics object, each with the JSON text it was written with.
 
     `tight_bounds` None means absent, which the protocol reads as tight. `null_count` mirrors the schema by physical
-    names: a count for each leaf, an object for each struct.
+    names: one count per leaf, one object per struct.
     """
 
     num_records: int | None
@@ -85,10 +85,10 @@ class FileStatistics:
         return cls(num_records, tight_bounds, null_count, members)
 
     def widen(self, old_cardinality: int) -> FileStatistics:
-        """These statistics once more rows are marked; `old_cardinality` belongs to the vector *before* that.
+        """These statistics once more rows are marked; `old_cardinality` is that of the vector *before* that.
 
-        Bounds and `numRecords` stay. A tight null count that said "every visible row is null" must say so in the wide
-        sense, which is the count of physical rows; zero still means none, and any other count means nothing any more.
+        Bounds and `numRecords` stay. A tight null count that meant "every visible row is null" becomes the count of
+        physical rows, which means the same under wide bounds; zero still means none; other counts lose their meaning.
         """
         members = dict(self.members)
         null_count = self.null_count
@@ -100,7 +100,7 @@ class FileStatistics:
         return replace(self, tight_bounds=False, null_count=null_count, members=members)
 
     def to_json(self) -> str:
-        """Compact JSON: known members in the reference's order, then the others as they came."""
+        """Compact JSON: known members in the reference's order, then the others in their own."""
         known = [name for name in _ORDER if name in self.members]
         others = [name for name in self.members if name not in _ORDER]
         return "{" + ",".join(f"{_dumped(name)}:{self.members[name]}" for name in known + others) + "}"
@@ -186,7 +186,7 @@ def _widened(null_count: Mapping[str, Any], logical: int, physical: int) -> dict
             widened[name] = _widened(value, logical, physical)
         else:
             count = _count(value)
-            # With no visible row left both readings are true; "no nulls" is the one that is already written.
+            # With no visible row left, both readings are true; "no nulls" is already written.
             widened[name] = physical if count is not None and count == logical and count != 0 else value
     return widened
 

@@ -1,8 +1,8 @@
 """Which type changes has a column been through, and can files from before them still be read?
 
 With the feature `typeWidening` a column's metadata lists its former types (`delta.typeChanges`). Old data files keep
-the narrow type, and a reader must refuse a table that was changed in a way it cannot convert. A file of a former type
-is read straight into the type of today, so that is the step that is checked; the types in between do not matter.
+the narrow type, and a reader must refuse a table with a change that it cannot convert. A file with a former type is
+read straight into today's type, so only that step is checked; the types in between do not matter.
 See "Type Change Metadata" in PROTOCOL.md.
 """
 

@@ -1,9 +1,9 @@
-"""Which names of columns would be read as variables?
+"""Which column names would be read as variables?
 
 Spark replaces `${...}` in SQL text, and Hadoop replaces it in the schema that goes to every Parquet reader and writer:
-by settings of the session, properties of the JVM, and the environment. A column with such a name would be read or
-written under another one, and messages and files would hold what the variable stood for. No setting switches both off,
-so a table with such a column is refused before Spark hears of it.
+with session settings, JVM properties and the environment. A column with such a name would be read or written under
+another one, and messages and files would hold the variable's value. No setting switches both off, so a table with such
+a column is refused before Spark sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARK: Final = "${"
 
 
 def holds_variable(text: object) -> bool:
-    """Whether somebody could take a part of the text, or of a value in JSON, for a variable."""
+    """Whether a part of the text, or of a JSON value, could be taken for a variable."""
     return _MARK in (text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str))
 
 

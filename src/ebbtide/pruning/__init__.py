@@ -1,4 +1,4 @@
-"""Which files can matter? Partition values and min/max bounds, judged on the driver."""
+"""Which files can matter? Partition values and min/max bounds, evaluated on the driver."""
 
 from ebbtide.pruning.conjuncts import (
     Conjuncts,

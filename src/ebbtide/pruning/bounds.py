@@ -1,8 +1,8 @@
-"""Between which values do the rows of each file lie, in one column, as far as the log tells?
+"""Between which values does a column lie in each file, as far as the log tells?
 
-`statistics_bounds` reads `stats` (untrusted JSON, perhaps of another engine, perhaps of an older column type) and
-`partition_bounds` reads `partitionValues`. Both give outer bounds: every value of the file lies within them, and a
-bound that is missing, odd or of the wrong type is null, which means unknown. Neither ever raises on what a table says.
+`statistics_bounds` reads `stats` (untrusted JSON, perhaps from another engine or for an older column type) and
+`partition_bounds` reads `partitionValues`. Both give outer bounds: every value of the file lies within them. A bound
+that is missing, odd or of the wrong type is null, which means unknown. Neither ever raises on a table's content.
 
 Statistics are decoded one file at a time with orjson. That is quicker than pyarrow.json here, one malformed file costs
 only itself, and pyarrow.json can crash the process on input that is not an object.
@@ -44,11 +44,11 @@ from ebbtide.pruning.scope import Column
 __all__ = ["ColumnBounds", "partition_bounds", "statistics_bounds"]
 
 INT64_LIMIT: Final = 1 << 63
-# Decoded statistics are large Python objects: as many as the processor's cache holds are quickest, and need no memory.
+# Decoded statistics are large Python objects: it is fastest to keep only as many as the processor's cache holds.
 DECODED_AT_ONCE: Final = 64
-# Writers cut long strings, and not all of them raise a cut maximum: one this long (in bytes) may be only a prefix.
+# Writers cut long strings, and not all raise a cut maximum: one of this many bytes may be only a prefix.
 CUT_STRING_BYTES: Final = 32
-# What writers append to a cut maximum. Older ones chose it too small for characters beyond it.
+# What writers append to a cut maximum. Older writers used one that is smaller than some characters.
 _TIE_BREAKERS: Final = "\x7f\ufffd\U0010ffff"
 # JSON timestamps are cut to milliseconds.
 _MILLISECOND_US: Final = 1000
@@ -129,7 +129,7 @@ def partition_bounds(partition_values: pa.MapArray, column: Column) -> ColumnBou
 
 
 class _RawColumn:
-    """What the JSON says of one column, file by file, not yet believed."""
+    """What the JSON says about one column, file by file, not yet checked."""
 
     __slots__ = ("lower", "null_counts", "path", "upper")
 
@@ -164,7 +164,7 @@ def _count(value: Any) -> int | None:
 def _from_statistics(column: Column, raw: _RawColumn, row_counts: list[int | None]) -> ColumnBounds:
     nulls = pa.array(raw.null_counts, pa.int64())
     rows = pa.array(row_counts, pa.int64())
-    # After a deletion vector only 0 and "all of them" still mean something, so nothing in between is ever used.
+    # With a deletion vector only 0 and "all rows" still mean something, so no other count is ever used.
     no_nulls = pc.fill_null(pc.equal(nulls, 0), False)
     only_nulls = pc.fill_null(pc.equal(nulls, rows), False)
     is_empty = pc.fill_null(pc.equal(rows, 0), False)
@@ -183,7 +183,7 @@ def _lower_bounds(column: Column, values: list[Any]) -> pa.Array:
     name = _type_name(column)
     if name in _TEMPORAL_TYPES:
         bounds = _temporal_bounds(name, values)
-        # A cut towards zero raises a minimum before 1970.
+        # Cutting towards zero raises a minimum before 1970.
         return (
             bounds if name == "date" else pc.if_else(pc.less(bounds, 0), pc.subtract(bounds, _MILLISECOND_US), bounds)
         )
@@ -203,7 +203,7 @@ def _upper_bounds(column: Column, values: list[Any]) -> pa.Array:
 
 
 def _number_bounds(column: Column, values: list[Any], *, end: int) -> pa.Array:
-    """One end of every interval. Values that need no second look are handed to Arrow at once."""
+    """One end of every interval. Values that need no check go to Arrow all at once."""
     name, scale = _type_name(column), _arrow_scale(column)
     plain = int if name in INTEGER_BITS else float if name == "double" and not column.was_narrower else None
     if plain is not None and set(map(type, values)) <= {plain, type(None)}:
@@ -216,7 +216,7 @@ def _number_bounds(column: Column, values: list[Any], *, end: int) -> pa.Array:
 
 
 def _temporal_bounds(type_name: str, values: list[Any]) -> pa.Array:
-    """Days or microseconds. Arrow parses well-formed columns at once; one odd text sends all of them the slow way."""
+    """Days or microseconds. Arrow parses a well-formed column at once; one odd text makes all of it slow."""
     texts = [value if type(value) is str else None for value in values]
     try:
         return (
@@ -250,7 +250,7 @@ def _number_reader(column: Column) -> NumberReader:
 def _read_integer(value: Any) -> Ends:
     if type(value) is int and -INT64_LIMIT <= value < INT64_LIMIT:
         return value, value
-    # An integral column may have been wider in another engine's eyes: 5.0 is 5.
+    # Another engine may have treated an integral column as a wider type: 5.0 is 5.
     return (math.floor(value), math.ceil(value)) if type(value) is float and abs(value) < 2.0**62 else _UNKNOWN
 
 
@@ -290,7 +290,7 @@ def _decimal_reader(column: Column) -> NumberReader:
 def _upper_string(value: Any) -> str | None:
     if type(value) is not str:
         return None
-    # Text of fewer characters than a quarter of the limit cannot reach it in UTF-8.
+    # In UTF-8, fewer characters than a quarter of the limit cannot reach it.
     if len(value) * 4 < CUT_STRING_BYTES or len(value.encode()) < CUT_STRING_BYTES:
         return value
     return prefix_successor(value.rstrip(_TIE_BREAKERS))
@@ -300,7 +300,7 @@ def _partition_ends(column: Column, text: str | None) -> Ends:
     name = _type_name(column)
     if text in {None, "", HIVE_DEFAULT_PARTITION}:
         return _UNKNOWN
-    # Without a zone the instant would depend on the session that reads it; with one, a wall clock time makes no sense.
+    # Without a zone an instant would depend on the session; with one, a wall clock time makes no sense.
     if name in {"timestamp", "timestamp_ntz"} and has_zone(text or "") != (name == "timestamp"):
         return _UNKNOWN
     try:

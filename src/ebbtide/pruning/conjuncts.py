@@ -1,7 +1,7 @@
-"""Which parts of a condition speak of partition columns only?
+"""Which parts of a condition use partition columns only?
 
-DELETE removes whole files when they all do. All answers come from the one reading of `parser`, in the user's own words,
-and all of them are careful in the same direction: what cannot be placed is a data predicate.
+If all of them do, DELETE removes whole files. All answers come from the same parse (`parser`), in the user's own words,
+and all err on the same side: a part that cannot be classified is a data predicate.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NONDETERMINISTIC: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Conjuncts:
-    """A condition taken apart: `metadata` and `data` together are the whole of it.
+    """A condition taken apart: `metadata` and `data` together are all of it.
 
-    `implied` follows from the data predicates and speaks of partition columns only: it may narrow a search, never
-    replace a data predicate.
+    `implied` follows from the data predicates and uses partition columns only: it may narrow a search but never
+    replaces a data predicate.
     """
 
     metadata: tuple[str, ...]
@@ -49,7 +49,7 @@ class Conjuncts:
 
 
 def split_conjuncts(condition: str) -> list[str]:
-    """The texts whose conjunction is the condition. A text that cannot be read is its own only conjunct."""
+    """The texts whose conjunction is the condition. A text that cannot be parsed is its own only conjunct."""
     parsed = parse_condition(condition)
     return [parsed.text(part.span) for part in conjuncts_of(parsed)]
 
@@ -80,7 +80,7 @@ def partition_only_conjuncts(
     *,
     case_sensitive: bool = False,
 ) -> list[str]:
-    """Texts over partition columns that hold wherever the condition does, those implied through OR included."""
+    """Texts over partition columns that hold wherever the condition does, including those implied through OR."""
     parts = classify_conjuncts(condition, schema, partition_columns, alias, case_sensitive=case_sensitive)
     return [*parts.metadata, *parts.implied]
 
@@ -110,7 +110,7 @@ def classify_conjuncts(
 
 
 def conjuncts_of(parsed: ParsedCondition) -> tuple[Predicate, ...]:
-    """The parts whose conjunction the condition is."""
+    """The parts that make up the condition when joined by AND."""
     return parsed.root.parts if isinstance(parsed.root, And) else (parsed.root,)
 
 

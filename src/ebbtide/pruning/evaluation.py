@@ -1,7 +1,7 @@
-"""Can a condition be true, be false, be null for some row of each file?
+"""Can a condition be true, false or null for some row of each file?
 
-`evaluate` gives three masks, one bit a file. They err towards yes: a mask is false only where no row can have that
-outcome. SQL's three-valued AND, OR and NOT then carry over mask by mask, whatever stands below them.
+`evaluate` gives three masks, one bit per file. They err towards yes: a mask is false only where no row can have that
+outcome. SQL's three-valued AND, OR and NOT then work mask by mask, whatever their operands are.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = ["Files", "Outcomes", "evaluate"]
 
 _EXACT_INTEGERS: Final = 2.0**53
 _DATES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
-# Up to here one vectorised test for each value of an IN list is quicker than a search for each file.
+# Up to here, one vectorised test per value of an IN list is faster than one search per file.
 _FEW_VALUES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """One bit a file: may some row come out so?"""
+    """One bit per file: may some row have this outcome?"""
 
     true: pa.BooleanArray
     false: pa.BooleanArray
@@ -63,7 +63,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is known of `count` files. A name without a column, or a column without bounds, is unknown."""
+    """What is known about `count` files. A name without a column, or a column without bounds, is unknown."""
 
     count: int
     scope: Scope
@@ -74,7 +74,7 @@ class Files:
     compares_dates_as_text: bool = False
 
     def is_certainly_value(self, column: Column, literal: Literal) -> bool:
-        """Whether a literal is compared as a value of the column's own type, and is no name of a column."""
+        """Whether a literal is compared as a value of the column's own type, and is not a column name."""
         is_text_of_date = literal.kind == "string" and _type_name(column) in _DATES
         return self.scope.is_certainly_literal(literal) and not (is_text_of_date and self.compares_dates_as_text)
 
@@ -117,7 +117,7 @@ def _combine(predicate: And | Or, files: Files) -> Outcomes:
 
 
 def _joint_ranges(predicate: And, files: Files) -> list[pa.BooleanArray]:
-    """`x > 5 AND x < 9` on a float column: each half alone may be true of NaN, both together cannot."""
+    """`x > 5 AND x < 9` on a float column: each half alone may be true for NaN, both together cannot."""
     ends: dict[Column, tuple[list[Interval], list[Interval]]] = {}
     for part in predicate.parts:
         if not isinstance(part, Comparison) or part.operator == "<>":
@@ -141,7 +141,7 @@ def _joint_ranges(predicate: And, files: Files) -> list[pa.BooleanArray]:
 
 
 def _leaf(predicate: Predicate, files: Files) -> Outcomes | None:
-    """None: nothing is known of it."""
+    """None when nothing is known about it."""
     if isinstance(predicate, And | Or | Not | Constant | Opaque):
         return None
     column = files.columns.get(predicate.name)
@@ -192,7 +192,7 @@ def _compare(operator: ComparisonOperator, bounds: ColumnBounds, interval: Inter
 
 
 def _between(predicate: Between, column: Column, bounds: ColumnBounds, files: Files) -> Outcomes | None:
-    """Judged as one, not as two comparisons: NaN may be at least the low end, but never within a range."""
+    """Evaluated as one, not as two comparisons: NaN may pass the low end, but is never within a range."""
     low, high = _interval(column, predicate.low, files), _interval(column, predicate.high, files)
     if low is None or high is None:
         at_least = Comparison(">=", predicate.name, predicate.low, predicate.span)
@@ -205,7 +205,7 @@ def _between(predicate: Between, column: Column, bounds: ColumnBounds, files: Fi
 
 
 def _in_list(predicate: InList, column: Column, bounds: ColumnBounds, files: Files) -> Outcomes | None:
-    """A list with a null in it never answers false: what is not found might have been the null."""
+    """A list that holds a null is never false: a value that is not found might have been the null."""
     if not all(files.is_certainly_value(column, literal) for literal in predicate.literals):
         return None
     intervals = list_intervals(column, predicate.literals, files.session_timezone)
@@ -263,7 +263,7 @@ def _starts_with(predicate: StartsWith, column: Column, bounds: ColumnBounds, fi
 
 
 def _for_values(bounds: ColumnBounds, yes: pa.BooleanArray, no: pa.BooleanArray) -> Outcomes:
-    """Only rows that are not null compare; a null compares to null."""
+    """Only non-null rows are compared; a null gives null."""
     return Outcomes(pc.and_(yes, bounds.may_be_value), pc.and_(no, bounds.may_be_value), bounds.may_be_null)
 
 

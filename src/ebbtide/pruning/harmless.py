@@ -1,9 +1,9 @@
-"""Which parts of a condition can be asked of any row, one that is deleted included?
+"""Which parts of a condition can be evaluated safely on any row, even a deleted one?
 
-A reader that asks the user's condition before it looks a row up in a deletion vector saves most lookups. But a deleted
-row may hold what no live row does: `1 / x > 0` would fail on a zero that is gone, a cast on a word that is no number.
-So only comparisons that cannot fail whatever the row holds are asked first: of a bare column with literals of its own
-type. Floats are left out because what Parquet skips by them is not what Spark would (see `scan.columns`).
+A reader that evaluates the user's condition before it looks a row up in a deletion vector saves most lookups. But a
+deleted row may hold what no live row does: `1 / x > 0` would fail on a deleted zero, a cast on a deleted word. So only
+comparisons that cannot fail on any row come first: of a bare column with literals of its own type. Floats are left out
+because Parquet does not skip by them as Spark would (see `scan.columns`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["harmless_part"]
 _WHOLE_NUMBERS: Final = {PrimitiveType(name): "integer" for name in ("byte", "short", "integer", "long")}
 _LITERAL_OF: Final = _WHOLE_NUMBERS | {PrimitiveType(name): name for name in ("string", "date", "timestamp", "boolean")}
 _LONGEST: Final = 1 << 63
-# Spark reads no such column from a file.
+# Spark never reads such a column from a file.
 _VOID: Final = PrimitiveType("void")
 
 
 def harmless_part(condition: str | None, scope: Scope) -> str | None:
-    """SQL over the columns as the files name them, which holds wherever the condition does and fails for no row.
+    """SQL over the physical columns that holds wherever the condition does and fails on no row.
 
     None when there is no such part.
     """

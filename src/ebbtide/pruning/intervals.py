@@ -1,12 +1,12 @@
-"""Between which two values of a column's own scale does a literal certainly lie?
+"""Between which two values on a column's scale does a literal certainly lie?
 
-Files are judged on three scales: 64-bit integers (whole numbers, booleans, days, microseconds), doubles (floating point
-and decimals) and strings. A literal becomes a closed `Interval` on the scale of the column. Usually its ends are equal;
-where Spark's answer depends on a setting, on rounding or on a time zone database, the interval is as wide as the doubt,
-and comparing intervals stays correct without knowing more.
+Files are compared on three scales: 64-bit integers (whole numbers, booleans, days, microseconds), doubles (floats and
+decimals) and strings. A literal becomes a closed `Interval` on the scale of the column. Usually its ends are equal;
+where Spark's answer depends on a setting, on rounding or on a time zone database, the interval covers every possible
+value, and comparing intervals stays correct.
 
-`literal_interval` gives None where Spark would convert the column rather than the literal, where the two types are no
-obvious match, or where it would raise: such a comparison prunes nothing.
+`literal_interval` gives None where Spark would convert the column rather than the literal, where the two types do not
+obviously match, or where it would raise: such a comparison prunes nothing.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ INTEGER_BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _INTEGER_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _NUMBER_KINDS: Final = frozenset({"integer", "decimal", "double", "float", "exponent"})
 MAX_PRECISION: Final = 38
-# Decimals of up to fifteen digits and their nearest doubles stand in the same order, so doubles compare them exactly.
+# Decimals of up to fifteen digits and their nearest doubles have the same order, so doubles compare them exactly.
 EXACT_DECIMAL_DIGITS: Final = 15
 # Relative distances that are certainly at least one unit in the last place of a float, and two of a double.
 FLOAT_STEP: Final = 2.0**-23
 DOUBLE_STEP: Final = 2.0**-51
-# The JVM and Python carry their own time zone databases; a rule that changed lately moves a local time by an hour.
+# The JVM and Python have their own time zone databases; a recently changed rule moves a local time by an hour.
 _ZONE_DOUBT_US: Final = 2 * 3_600_000_000
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -89,14 +89,14 @@ def literal_interval(column: Column, literal: Literal, session_timezone: str | N
 def list_intervals(
     column: Column, literals: Sequence[Literal], session_timezone: str | None
 ) -> tuple[Interval, ...] | None:
-    """The same for the members of an IN list, which Spark first brings to one common type."""
+    """The same for the members of an IN list, which Spark first casts to a common type."""
     kinds = {literal.kind for literal in literals}
     if len(kinds) > 1 and not kinds <= {"integer", "decimal"}:
         return None
     if not isinstance(column.type, PrimitiveType) or not _fits_decimal(column.type, literals):
         return None
     if kinds == {"string"} and column.type.name in {"timestamp", "timestamp_ntz"}:
-        # Without ANSI mode Spark compares the texts, and one instant has more than one text.
+        # Without ANSI mode, Spark compares the texts, and an instant has more than one text.
         return None
     found = [literal_interval(column, literal, session_timezone) for literal in literals]
     exact = tuple(interval for interval in found if interval is not None and interval.is_exact)
@@ -115,7 +115,7 @@ def decimal_interval(value: Decimal) -> Interval:
 
 
 def single_interval(number: float) -> Interval:
-    """A float whose text was printed as briefly as floats allow: the double next to that text is not the float."""
+    """A float printed with as few digits as floats allow: the double nearest to that text is another number."""
     return _point(number) if is_single(number) else widen(number, FLOAT_STEP)
 
 
@@ -125,7 +125,7 @@ def prefix_successor(prefix: str) -> str | None:
     if not stem:
         return None
     last = ord(stem[-1]) + 1
-    # U+D800 to U+DFFF are no characters.
+    # U+D800 to U+DFFF are not characters.
     return stem[:-1] + chr(0xE000 if last == 0xD800 else last)
 
 
@@ -177,7 +177,7 @@ def _interval(data_type: PrimitiveType, literal: Literal, session_timezone: str 
         return _integer_from_text(name, str(literal.value))
     if literal.kind not in _NUMBER_KINDS or isinstance(literal.value, bool):
         return None
-    # As a decimal it could change the type that a whole number or a decimal is compared in.
+    # As a decimal it could change the type in which a whole number or a decimal is compared.
     if literal.kind == "exponent" and name not in {"float", "double"}:
         return None
     if not _fits_decimal(data_type, [literal]):
@@ -237,14 +237,14 @@ def _fixed_offset(text: str) -> timezone:
     if match is None or int(match[3]) > 59:
         raise ValueError(text)
     offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
-    # Java knows none beyond.
+    # The largest offset in Java.
     if offset > timedelta(hours=18):
         raise ValueError(text)
     return timezone(-offset if match[1] == "-" else offset)
 
 
 def _integer_from_text(type_name: str, text: str) -> Interval | None:
-    """`year = '2024'`: Spark converts the string. Only texts that every mode reads alike are taken."""
+    """`year = '2024'`: Spark converts the string. Only texts that mean the same in every mode are accepted."""
     limit = 1 << (INTEGER_BITS[type_name] - 1)
     if not _CANONICAL_INTEGER.fullmatch(text) or not -limit <= int(text) < limit:
         return None
@@ -270,7 +270,7 @@ def _on_integers(value: float | Decimal, literal: Literal) -> Interval | None:
     exact = Decimal(value)
     low, high = (int(exact.to_integral_value(rounding)) for rounding in (ROUND_FLOOR, ROUND_CEILING))
     limit = 1 << 63
-    # A fraction lies between its neighbours. Numbers no column can hold are left to Spark.
+    # A fraction lies between its neighbours. Numbers that no column can hold are left to Spark.
     return Interval(low, high) if -limit <= low and high < limit else None
 
 
@@ -296,7 +296,7 @@ def _on_decimals(value: float | Decimal, literal: Literal) -> Interval:
 
 
 def _fits_decimal(data_type: PrimitiveType, literals: Sequence[Literal]) -> bool:
-    """Whether the common decimal type of column and literals exists without cutting digits off."""
+    """Whether column and literals have a common decimal type that loses no digits."""
     exact = [Decimal(item.value) for item in literals if item.kind in {"integer", "decimal"} and item.value is not None]
     shapes = [(max(value.adjusted() + 1, 0), max(-int(value.as_tuple().exponent), 0)) for value in exact]
     bounds = data_type.decimal_bounds

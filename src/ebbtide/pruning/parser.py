@@ -1,13 +1,13 @@
-"""How is a condition read into a predicate tree?
+"""How is a condition parsed into a predicate tree?
 
-The boolean skeleton (OR, AND, NOT, parentheses) is split at the tokens; what is left is a leaf, and a leaf is
-understood only if it is exactly one of a few shapes with a bare column on one side and a bare literal on the other.
+The boolean skeleton (OR, AND, NOT, parentheses) is split at the tokens. What remains are leaves, and a leaf is
+understood only if it has exactly one of a few shapes, with a bare column on one side and a bare literal on the other.
 Everything else is `Opaque`. So the precedence of Spark's other operators never matters here, and an unknown function or
-a new syntax costs pruning, never rows.
+new syntax costs pruning, never rows.
 
 Spark's grammar is followed by hand because a general SQL parser answers another question. sqlglot, for one, hides
-whether a string had escapes (their meaning depends on a session setting), ends a `--` comment where Spark goes on after
-a backslash, and cannot give back the text of one conjunct.
+whether a string had escapes (their meaning depends on a session setting), ends a `--` comment that Spark continues
+after a backslash, and cannot return the text of one conjunct.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _COMPARISONS: Final[dict[str, ComparisonOperator]] = {
     "=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", "!>": "<=", ">": ">", ">=": ">=", "!<": ">=",
 }  # fmt: skip
 _COMPARISON_SIGNS: Final = frozenset({*_COMPARISONS, "<=>"})
-# Words that a leaf cannot take for a column: they are operators, constants, or functions that need no parentheses.
+# Words that are never a column in a leaf: operators, constants, and functions without parentheses.
 _NOT_A_COLUMN: Final = frozenset(
     {
         "and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "rlike", "regexp", "between", "case",
@@ -65,14 +65,14 @@ _NOT_A_COLUMN: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ParsedCondition:
-    """One reading of one text. `tokens` is None when the text could not be read; `root` is then Opaque."""
+    """A parsed text. `tokens` is None when the text could not be parsed; `root` is then Opaque."""
 
     source: str
     tokens: tuple[Token, ...] | None
     root: Predicate
 
     def text(self, span: Span) -> str:
-        """The user's own words for a part. It starts and ends at a token, so no comment is left open."""
+        """A part in the user's own words. It starts and ends at a token, so no comment is left open."""
         if self.tokens is None or span.first >= span.last:
             return self.source
         return self.source[self.tokens[span.first].start : self.tokens[span.last - 1].end]
@@ -89,7 +89,7 @@ def parse_condition(source: str) -> ParsedCondition:
 
 
 class _Reader:
-    """Reads ranges of tokens, and steps over whatever is in brackets."""
+    """Reads ranges of tokens and skips whatever is in brackets."""
 
     def __init__(self, tokens: tuple[Token, ...], brackets: Brackets) -> None:
         self.tokens = tokens
@@ -144,7 +144,7 @@ class _Reader:
         return Constant(literal.value, Span(first, last))
 
     def flag(self, first: int, last: int) -> Predicate | None:
-        """A boolean column alone. On a column of another type the literal will not fit, and nothing is pruned."""
+        """A boolean column alone. On a column of another type the literal does not fit, and nothing is pruned."""
         name = self.name(first, last)
         return None if name is None else Comparison("=", name, Literal("boolean", True), Span(first, last))
 
@@ -171,7 +171,7 @@ class _Reader:
     def compare_literals(
         self, left: tuple[int, int], sign: str, right: tuple[int, int], span: Span
     ) -> Predicate | None:
-        """`1 = 1` and its like; only integers, whose meaning no setting changes."""
+        """`1 = 1` and the like; only integers, because no setting changes their meaning."""
         one, two = self.literal(*left), self.literal(*right)
         if one is None or two is None or {one.kind, two.kind} != {"integer"}:
             return None
@@ -285,7 +285,7 @@ class _Reader:
         return last - first > 2 and self.operator(first) == "(" and self.brackets.pairs[first] == last - 1
 
     def find(self, first: int, last: int, keyword: str) -> int | None:
-        """Where a keyword stands; None when it does not, or does more than once."""
+        """The position of a keyword; None when it is absent or occurs more than once."""
         places = [at for at in range(first, last) if self.keyword(at) == keyword]
         return places[0] if len(places) == 1 else None
 

@@ -1,8 +1,8 @@
-"""What does a condition say, as far as files can be judged by it?
+"""What does a condition say that can exclude files?
 
-A tiny frozen tree. Every node carries `span`, the tokens it was read from, so that a part of a condition can be given
-back in the user's own words. What the tree cannot say is `Opaque`: it may be true, false or null for any row, so it
-never excludes a file. Names and literals are as written; `scope` and `intervals` give them meaning against a schema.
+A tiny frozen tree. Every node carries `span`, the tokens it was parsed from, so that a part of a condition can be
+returned in the user's own words. What the tree cannot express is `Opaque`: it may be true, false or null for any row,
+so it never excludes a file. Names and literals are as written; `scope` and `intervals` interpret them against a schema.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 ComparisonOperator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
-# `5 < a` says what `a > 5` says.
+# `5 < a` means `a > 5`.
 MIRRORED: Final[dict[ComparisonOperator, ComparisonOperator]] = {
     "=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
 }  # fmt: skip

@@ -1,9 +1,9 @@
 """Which live files can hold a row for which a condition is TRUE?
 
-`prune` takes the live files of a snapshot and a condition in Spark's SQL and gives a superset of the files that matter,
-decided on the driver from partition values first and statistics of the remaining files second. It never reads data, it
-never raises on what the table or the condition says, and it never leaves out a file with a matching row: where it does
-not know, the file stays. See "Per-file Statistics" in PROTOCOL.md.
+`prune` takes the live files of a snapshot and a condition in Spark's SQL and returns a superset of the files that
+matter. It decides on the driver, from partition values first and then from the statistics of the remaining files. It
+never reads data, never raises on the content of the table or the condition, and never leaves out a file with a matching
+row: where it does not know, the file stays. See "Per-file Statistics" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ebbtide.pruning.scope import Column, Scope
 
 __all__ = ["prune"]
 
-# Files judged at once: large enough for Arrow, small enough that their bounds stay a few megabytes a column.
+# Files per batch: enough for Arrow, few enough that their bounds take a few megabytes per column.
 BATCH_FILES: Final = 65_536
 
 
@@ -59,7 +59,7 @@ def prune(
 
 
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    # A log of many small commits gives many small chunks, and every batch has a price.
+    # A log of many small commits gives many small chunks, and every batch has a cost.
     if any(column.num_chunks * BATCH_FILES > 8 * (len(column) + BATCH_FILES) for column in table.columns):
         table = table.combine_chunks()
     yield from table.to_batches(max_chunksize=BATCH_FILES)
@@ -82,7 +82,7 @@ def _may_match(batch: pa.RecordBatch, root: Predicate, files: Files) -> pa.Boole
 
 
 def _resolve_names(predicate: Predicate, scope: Scope) -> dict[Name, Column]:
-    """What the leaves name. Resolved once: a condition may have many leaves and a table many columns."""
+    """The columns that the leaves name. Resolved once: there may be many leaves and many columns."""
     found: dict[Name, Column | None] = {}
     pending = [predicate]
     while pending:

@@ -1,8 +1,8 @@
 """Which column of the table does a name in a condition mean, and which columns may a condition touch?
 
-Resolution follows Spark: a name that begins with the alias is looked up behind it, any other name is a column and then
-struct fields. Where two readings are possible there is no answer, and the leaf prunes nothing. `references` errs the
-other way: every word that could be a column counts as one, and a word that nobody can place makes the answer unknown.
+Resolution follows Spark: a name that begins with the alias is looked up without it; any other name is a column and then
+struct fields. An ambiguous name has no answer, and its leaf prunes nothing. `references` errs on the other side: every
+word that could be a column counts as one, and a word that cannot be placed makes the answer unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Column:
     """A column or struct field that a name means.
 
     `is_comparable` is false where equality is not equality of bytes: padded CHAR(n) and collated strings.
-    `was_narrower` tells that older files may hold statistics of a narrower type.
+    `was_narrower`: older files may hold statistics of a narrower type.
     """
 
     logical_path: tuple[str, ...]
@@ -47,9 +47,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a part of a condition touches: top-level columns, functions (lower case), subqueries.
+    """What a part of a condition uses: top-level columns, functions (lower case), subqueries.
 
-    `is_complete` is false when some word could not be placed; the columns are then only some of those touched.
+    `is_complete` is false when some word could not be placed; the columns are then only some of those used.
     """
 
     columns: frozenset[str]
@@ -111,7 +111,7 @@ class Scope:
         return found | self._top_level(name.parts[1]) if behind_alias and len(name.parts) > 1 else found
 
     def _top_level(self, name: str) -> set[str]:
-        """Whatever its case: a reference too many is harmless, one too few is not."""
+        """Ignoring case: one reference too many is harmless, one too few is not."""
         return {field.name for field in self.schema.fields if field.name.lower() == name.lower()}
 
     def _walk(self, parts: Sequence[str]) -> tuple[StructField, ...] | None:

@@ -1,8 +1,8 @@
 """Which tokens belong together: parentheses, brackets and CASE ... END?
 
-One rule for everybody. `case` and `end` may also be columns; `Brackets.is_certain` says whether the text left no doubt.
-Whoever draws conclusions from the structure (pruning) needs certainty; whoever only looks for the end of a piece of
-text that Spark will judge anyway (the SQL door) does not.
+One rule for all callers. `case` and `end` may also be columns; `Brackets.is_certain` says whether the text is
+unambiguous. Pruning draws conclusions from the structure and needs certainty. The SQL door only looks for the end of a
+piece of text that Spark will check anyway, and does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORDS_AFTER_A_VALUE: Final = frozenset({"is", "in", "and", "or", "between", "li
 
 @dataclass(frozen=True, slots=True)
 class Brackets:
-    """`pairs` maps the place of an opening token to that of the one that closes it; `unclosed` has none."""
+    """`pairs` maps the index of an opening token to that of its closing token; `unclosed` ones have none."""
 
     pairs: Mapping[int, int]
     unclosed: frozenset[int]
@@ -33,7 +33,7 @@ class Brackets:
     is_certain: bool
 
     def after(self, at: int) -> int:
-        """The place behind the token at `at` and everything that it opens: the end, if that is never closed."""
+        """The index after the token at `at` and everything that it opens: the end, if it is never closed."""
         return self.size if at in self.unclosed else self.pairs.get(at, at) + 1
 
 
@@ -45,7 +45,7 @@ def match_brackets(tokens: tuple[Token, ...]) -> Brackets:
         if is_sign(tokens, at, "(", "[") or _opens_case(tokens, at):
             stack.append(at)
         elif is_sign(tokens, at, ")", "]"):
-            # A CASE that its parentheses leave without END was a column.
+            # A CASE without an END inside its parentheses was a column.
             while stack and tokens[stack[-1]].text == "case":
                 stack.pop()
                 is_certain = False

@@ -1,4 +1,4 @@
-"""Which constant do these tokens write down, if every setting of Spark reads the same?
+"""Which constant do these tokens stand for, if all settings of Spark agree?
 
 None where a setting decides (see `ebbtide.sql_text.settings`), where Spark would raise, or where the tokens are more
 than a literal. Dates and timestamps stay text until a column and a time zone are known.
@@ -51,7 +51,7 @@ class Literal:
 
 
 def read_literal(tokens: tuple[Token, ...]) -> Literal | None:
-    """The literal that the tokens are, perhaps with a sign or a type in front."""
+    """The literal that the tokens form, perhaps with a sign or a type in front."""
     if len(tokens) == 1:
         return _single(tokens[0])
     if len(tokens) != 2:

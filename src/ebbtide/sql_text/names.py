@@ -10,7 +10,7 @@ from ebbtide.sql_text.tokens import Token, is_sign
 
 __all__ = ["GRAMMAR_WORDS", "DottedName", "delta_path_at", "name_at", "names_in", "only_name"]
 
-# Words of Spark's expression grammar. They are no columns of a table unless its schema says so.
+# Words of Spark's expression grammar. They are not columns unless the table's schema says so.
 GRAMMAR_WORDS: Final = frozenset(
     {
         "and", "or", "not", "in", "is", "null", "true", "false", "like", "ilike", "rlike", "regexp", "between", "case",
@@ -38,7 +38,7 @@ _OPERATOR_WORDS: Final = frozenset(
 class DottedName:
     """`a.b.c` as its decoded parts, and the tokens from `first` up to, not including, `end`.
 
-    `is_called`: a parenthesis follows, so that it is a function: also `` `reflect`(...) `` and `system.builtin.rand()`.
+    `is_called`: a parenthesis follows, so it is a function: also `` `reflect`(...) `` and `system.builtin.rand()`.
     """
 
     parts: tuple[str, ...]
@@ -61,7 +61,7 @@ def name_at(tokens: tuple[Token, ...], at: int) -> DottedName | None:
 
 
 def names_in(tokens: tuple[Token, ...]) -> Iterator[DottedName]:
-    """All names in their order: columns, functions, and words of the grammar, which may be columns as well."""
+    """All names in order: columns, functions, and words of the grammar, which may be columns as well."""
     at = 0
     while at < len(tokens):
         found = name_at(tokens, at)
@@ -77,7 +77,7 @@ def only_name(tokens: tuple[Token, ...]) -> DottedName | None:
 
 
 def delta_path_at(tokens: tuple[Token, ...], at: int) -> str | None:
-    """The path, where delta.`path` is written."""
+    """The path, if delta.`path` is at this token."""
     found = name_at(tokens, at)
     if found is None or len(found.parts) != 2 or found.parts[0].lower() != "delta":
         return None

@@ -1,8 +1,8 @@
-"""Which settings of a session change what a condition means, and how is it still read safely?
+"""Which session settings change what a condition means, and how is it still read safely?
 
-Users' sessions have settings that we did not choose. For each one there is an answer here: pruning reads the setting,
-reads only texts on which all of its values agree, or is not concerned because it looks at no such text. The table is
-shown in docs/reading.md, and `tests/spark/scan/test_pruning_under_settings.py` asks Spark under each of them.
+Users' sessions have settings that we did not choose. Each one has an answer here: pruning reads the setting, reads
+only texts on which all of its values agree, or is not affected because it never looks at such a text. The table is
+in docs/reading.md, and `tests/spark/scan/test_pruning_under_settings.py` asks Spark under each of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Does an expression read other tables?
 
-A subquery stands in parentheses and begins with one of five words, each of which may also be the name of a column:
-`(select = 1)` and `coalesce(values, 0)` read none. Strings and comments are no words, so what they say does not count.
-Where both readings are possible Spark takes the query, and so does this module.
+A subquery is in parentheses and begins with one of five words, each of which may also be a column name:
+`(select = 1)` and `coalesce(values, 0)` read no other table. Strings and comments are not words, so their content does
+not count. Where both readings are possible, Spark takes the query, and so does this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ebbtide.sql_text.tokens import Token, is_keyword, is_sign, tokenize
 __all__ = ["has_subquery", "text_has_subquery"]
 
 _OPENERS: Final = frozenset({"select", "with", "values", "table", "from"})
-# What can only continue a value, so that the word in front of it is a column.
+# These can only follow a value, so the word in front of them is a column.
 _AFTER_A_VALUE: Final = (
     ")", "]", ",", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "/", "%", "||", "|", "&", "^", "::", ".", "->",
 )  # fmt: skip
@@ -23,14 +23,14 @@ _LOOKS_LIKE_ONE: Final = re.compile(r"\(\s*(?:select|from|table|values|with)\b",
 
 
 def has_subquery(tokens: tuple[Token, ...]) -> bool:
-    """Whether a query stands in parentheses somewhere."""
+    """Whether there is a query in parentheses anywhere."""
     return any(is_sign(tokens, at, "(") and _opens_query(tokens, at + 1) for at in range(len(tokens)))
 
 
 def text_has_subquery(text: str) -> bool:
-    """The same of a text as it is written.
+    """The same for a text as it is written.
 
-    A Column of Spark Connect prints its strings without quotes. Where that leaves no SQL, a text that looks as if it
+    A Column of Spark Connect prints its strings without quotes. If the result is not SQL, a text that looks as if it
     had a subquery counts as having one.
     """
     tokens = tokenize(text, is_substituted=False)
@@ -42,5 +42,5 @@ def _opens_query(tokens: tuple[Token, ...], at: int) -> bool:
         return False
     if at + 1 >= len(tokens) or is_sign(tokens, at + 1, *_AFTER_A_VALUE):
         return False
-    # trim(FROM x) is the one call that begins so.
+    # trim(FROM x) is the one call that begins like this.
     return not (tokens[at].text == "from" and at > 1 and tokens[at - 2].text == "trim")

@@ -2,8 +2,8 @@
 
     SELECT * FROM delta.`/data/people` VERSION AS OF 3 p JOIN b ON ...
 
-`table_places` finds where a table may stand: behind FROM, JOIN and the commas between them, at any depth.
-`time_travel_at` reads what may follow a table.
+`table_places` finds where a table may be: after FROM, JOIN and the commas between them, at any depth. `time_travel_at`
+reads the AS OF clause that may follow a table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["TimeTravel", "table_places", "time_travel_at"]
 _VERSION: Final = frozenset({"version", "system_version"})
 _TIME: Final = frozenset({"timestamp", "system_time"})
 _JOINERS: Final = frozenset({"join", "table"})
-# What ends the FROM clause of a query, so that a comma behind it no longer means another table.
+# What ends the FROM clause of a query, so that a comma after it no longer means another table.
 _OTHER_CLAUSES: Final = frozenset(
     {
         "select", "where", "group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "union",
         "intersect", "except", "minus", "window", "qualify", "tablesample", "pivot", "unpivot", "with",
     }
 )  # fmt: skip
-# trim(BOTH FROM x), extract(year FROM x) and `IS DISTINCT FROM x` are no FROM clauses.
+# trim(BOTH FROM x), extract(year FROM x) and `IS DISTINCT FROM x` are not FROM clauses.
 _NO_QUERY_BEFORE_FROM: Final = frozenset({"distinct", "both", "leading", "trailing"})
 
 
@@ -37,7 +37,7 @@ _NO_QUERY_BEFORE_FROM: Final = frozenset({"distinct", "both", "leading", "traili
 
 @dataclass(frozen=True, slots=True)
 class TimeTravel:
-    """A version, or a time as SQL text; `end` is the place of the token behind it."""
+    """A version, or a time as SQL text; `end` is the index of the token after it."""
 
     end: int
     version: int | None = None
@@ -45,7 +45,7 @@ class TimeTravel:
 
 
 def time_travel_at(source: str, tokens: tuple[Token, ...], brackets: Brackets, at: int) -> TimeTravel | None:
-    """[FOR] VERSION | TIMESTAMP AS OF value, where it is written; RequestError when the value is missing or odd."""
+    """[FOR] VERSION | TIMESTAMP AS OF value, if it is there; RequestError when the value is missing or odd."""
     words = [token.text if token.kind == "word" else "" for token in tokens[at : at + 4]]
     at += words[:1] == ["for"]
     words = words[1:] if words[:1] == ["for"] else words[:3]

@@ -1,9 +1,9 @@
 """Which tokens does Spark's SQL lexer see in a text?
 
-Files are excluded, and table expressions are trusted, on the strength of this reading. So it follows Spark's own lexer
-and nothing else: a string may end where another dialect would go on, and a `--` comment goes on after a backslash at
-the end of the line. Text that this module does not know gives None; the caller then assumes nothing, and Spark judges
-the text.
+Pruning excludes files, and table expressions are trusted, on the basis of these tokens. So this follows Spark's own
+lexer exactly: a string may end where another dialect would go on, and a `--` comment continues after a backslash at the
+end of the line. Text that this module does not know gives None; the caller then assumes nothing, and Spark checks the
+text.
 
 A string has a value only where every Spark setting agrees on it. `'a\\nb'` and `r'a'` depend on
 spark.sql.parser.escapedStringLiterals, and `'it''s'` on spark.sql.legacy.consecutiveStringLiterals.enabled: each is one
@@ -42,7 +42,7 @@ _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`text` is the source between `start` and `end`, for words in lower case. `value` is a name or string decoded."""
+    """`text` is the source from `start` to `end`, for words in lower case. `value` is the decoded name or string."""
 
     kind: TokenKind
     text: str
@@ -82,14 +82,14 @@ def tokenize(source: str, *, is_statement: bool = False, is_substituted: bool = 
 
 
 def is_keyword(tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether a bare word stands there that no dot makes a part of a name."""
+    """Whether there is a bare word that no dot makes a part of a name."""
     if not 0 <= at < len(tokens) or tokens[at].kind != "word":
         return False
     return not ((at and is_sign(tokens, at - 1, ".")) or is_sign(tokens, at + 1, "."))
 
 
 def is_sign(tokens: tuple[Token, ...], at: int, *signs: str) -> bool:
-    """Whether one of these operators stands there."""
+    """Whether one of these operators is there."""
     return 0 <= at < len(tokens) and tokens[at].kind == "operator" and tokens[at].text in signs
 
 
