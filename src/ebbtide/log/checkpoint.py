@@ -22,7 +22,7 @@ from ebbtide.log.commit_scan import CommitScan
 from ebbtide.log.foreign_columns import ADD_CHILDREN, REMOVE_CHILDREN, live_file_batch, tombstone_batch
 from ebbtide.log.listing import CheckpointFiles
 from ebbtide.log.memory_budget import MemoryBudget
-from ebbtide.log.parquet_source import ParquetSource, translated
+from ebbtide.log.parquet_source import ParquetSource, translate_errors
 from ebbtide.log.small_actions import SmallActions
 from ebbtide.protocol.actions import Sidecar
 from ebbtide.protocol.paths import resolve_sidecar_path
@@ -77,9 +77,9 @@ class Checkpoint:
         """Rows of `TOMBSTONES_SCHEMA`."""
         batches = list(self._scan.file_actions()[1].batches) if self._is_json else []
         for source in self._file_sources():
-            with translated(source.name):
+            with translate_errors(source.name):
                 for rows in source.rows("remove", REMOVE_CHILDREN):
-                    batches.append(tombstone_batch(_identified(rows, "path", source.name), source=source.name))
+                    batches.append(tombstone_batch(_drop_absent(rows, "path", source.name), source=source.name))
         return batches
 
     def _file_sources(self) -> Iterator[ParquetSource]:
@@ -123,15 +123,15 @@ def _sidecar_meta(store: ObjectStore, sidecar: Sidecar) -> ObjectMeta:
 def _small_actions(source: ParquetSource) -> Iterator[tuple[str, Any]]:
     for action, child in _IDENTIFYING_CHILD.items():
         for rows in source.rows(action):
-            with translated(source.name):
-                found = _identified(rows, child, source.name)
+            with translate_errors(source.name):
+                found = _drop_absent(rows, child, source.name)
             for start in range(0, len(found), _ROWS_AT_A_TIME):
-                with translated(source.name):
+                with translate_errors(source.name):
                     values = found.slice(start, _ROWS_AT_A_TIME).to_pylist()
                 yield from ((action, value) for value in values)
 
 
-def _identified(rows: pa.StructArray, child: str, source: str) -> pa.StructArray:
+def _drop_absent(rows: pa.StructArray, child: str, source: str) -> pa.StructArray:
     index = rows.type.get_field_index(child)
     if index < 0:
         raise CorruptTableError(f"{source} has a column of actions without their field '{child}'")
@@ -156,8 +156,8 @@ def _live_files(source: ParquetSource) -> list[pa.RecordBatch]:
 def _add_batches(source: ParquetSource, children: list[str]) -> list[pa.RecordBatch]:
     batches = []
     for rows in source.rows("add", children):
-        with translated(source.name):
-            files = _identified(rows, "path", source.name)
+        with translate_errors(source.name):
+            files = _drop_absent(rows, "path", source.name)
             size = rows.type.get_field_index("size")
             # An empty struct is an absent action, but a file with a size and no path would be lost.
             if len(files) < len(rows) and len(rows) - rows.flatten()[size].null_count > len(files):

@@ -100,7 +100,7 @@ def file_rows(snapshot: Snapshot, *, now_ms: int) -> FileRows:
     shape = _AddShape.of(snapshot)
     adds = [shape.structs(batch) for batch in snapshot.files.to_batches() if batch.num_rows]
     oldest_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    removes = [_remove_structs(batch) for batch in _unexpired(snapshot.tombstones(), oldest_ms).to_batches()]
+    removes = [_remove_structs(batch) for batch in _drop_expired(snapshot.tombstones(), oldest_ms).to_batches()]
     num_adds, num_removes = sum(map(len, adds)), sum(map(len, removes))
     table = pa.table(
         {
@@ -232,7 +232,7 @@ def _remove_structs(tombstones: pa.RecordBatch) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(_REMOVE_TYPE))
 
 
-def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
+def _drop_expired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
     # A removal without a time counts as one of 1970.
     return tombstones.filter(pc.greater(pc.fill_null(tombstones.column("deletion_timestamp"), 0), oldest_ms))
 

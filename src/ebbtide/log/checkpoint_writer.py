@@ -75,7 +75,7 @@ def _write_classic(snapshot: Snapshot, now_ms: int) -> CheckpointResult:
     files = file_rows(snapshot, now_ms=now_ms)
     small = pa.table(action_columns(small_actions(snapshot, now_ms=now_ms)))
     schema = pa.schema([_field_of(name, small.schema, files.table.schema) for name in _CLASSIC_COLUMNS])
-    data = _parquet([_widened(small, schema), _widened(files.table, schema)], schema)
+    data = _parquet([_widen(small, schema), _widen(files.table, schema)], schema)
     path = log_path(checkpoint_name(snapshot.version))
     num_actions = small.num_rows + files.num_rows
     result = CheckpointResult(snapshot.version, (path,), num_actions, files.num_adds, len(data))
@@ -140,7 +140,7 @@ def _field_of(name: str, *schemas: pa.Schema) -> pa.Field:
     return next(schema.field(name) for schema in schemas if name in schema.names)
 
 
-def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _widen(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with all columns of the schema; those it lacks are null."""
     columns = [
         table.column(field.name) if field.name in table.schema.names else pa.nulls(table.num_rows, field.type)

@@ -124,7 +124,7 @@ def _deleted_records(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
         return {}
     numbers: dict[str, Any] = {"numDeletedRecordsOpt": total, "numDeletionVectorsOpt": len(cardinalities)}
     if files.num_rows <= _MAX_FILES_IN_HISTOGRAMS:
-        counts, _ = _binned(cardinalities, _DELETED_RECORDS_BINS)
+        counts, _ = _fill_bins(cardinalities, _DELETED_RECORDS_BINS)
         # A file without a vector has no deleted rows.
         counts[0] += files.num_rows - len(cardinalities)
         numbers["deletedRecordCountsHistogramOpt"] = {"deletedRecordCounts": counts}
@@ -132,11 +132,11 @@ def _deleted_records(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
 
 
 def _file_sizes(sizes: pa.ChunkedArray) -> dict[str, Any]:
-    counts, totals = _binned(sizes, _FILE_SIZE_BINS)
+    counts, totals = _fill_bins(sizes, _FILE_SIZE_BINS)
     return {"sortedBinBoundaries": _FILE_SIZE_BINS, "fileCounts": counts, "totalBytes": totals}
 
 
-def _binned(values: pa.ChunkedArray, bins: list[int]) -> tuple[list[int], list[int]]:
+def _fill_bins(values: pa.ChunkedArray, bins: list[int]) -> tuple[list[int], list[int]]:
     """The count and the sum of the values per bin; a bin ends where the next one starts."""
     ordered = values.combine_chunks().sort().to_pylist()
     ends = [bisect_left(ordered, boundary) for boundary in bins[1:]]

@@ -103,8 +103,8 @@ def version_at_timestamp(store: ObjectStore, timestamp_ms: int, *, config: Engin
     position = bisect_right(versions, timestamp_ms, key=time_of)
     if position == 0:
         raise VersionNotFoundError(
-            f"the timestamp {_shown(timestamp_ms)} is before the oldest version that is still available of the table "
-            f"at {store.url}, version {versions[0]} at {_shown(time_of(versions[0]))}",
+            f"the timestamp {_format_time(timestamp_ms)} is before the oldest version that is still available of the "
+            f"table at {store.url}, version {versions[0]} at {_format_time(time_of(versions[0]))}",
             error_class="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
         )
     return versions[position - 1]
@@ -140,8 +140,8 @@ def _too_late(
     store: ObjectStore, timestamp_ms: int, newest: int, time_of: Callable[[int], int]
 ) -> VersionNotFoundError:
     return VersionNotFoundError(
-        f"the timestamp {_shown(timestamp_ms)} is after the newest commit of the table at {store.url}, version "
-        f"{newest} at {_shown(time_of(newest))}; use that time or read the newest version",
+        f"the timestamp {_format_time(timestamp_ms)} is after the newest commit of the table at {store.url}, version "
+        f"{newest} at {_format_time(time_of(newest))}; use that time or read the newest version",
         error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
     )
 
@@ -177,7 +177,7 @@ def _in_commit_timestamp(store: ObjectStore, meta: ObjectMeta, config: EngineCon
     return timestamp
 
 
-def _shown(timestamp_ms: int) -> str:
+def _format_time(timestamp_ms: int) -> str:
     try:
         return f"{(_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec='milliseconds')} ({timestamp_ms})"
     except OverflowError:

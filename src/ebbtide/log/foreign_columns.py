@@ -70,7 +70,7 @@ def _columns(structs: pa.StructArray, schema: pa.Schema, source: str) -> dict[st
     for field in schema:
         child = _child(structs, _JSON_NAMES[field.name])
         columns[field.name] = (
-            pa.nulls(len(structs), field.type) if child is None else _normalised(child, field.type, source)
+            pa.nulls(len(structs), field.type) if child is None else _normalise(child, field.type, source)
         )
     return columns
 
@@ -81,7 +81,7 @@ def _child(structs: pa.StructArray, name: str) -> pa.Array | None:
     return None if index < 0 else structs.flatten()[index]
 
 
-def _normalised(values: pa.Array, type: pa.DataType, source: str) -> pa.Array:
+def _normalise(values: pa.Array, type: pa.DataType, source: str) -> pa.Array:
     if values.type == type:
         return values
     if type == DELETION_VECTOR_TYPE:
@@ -105,7 +105,7 @@ def _vectors(values: pa.StructArray, source: str) -> pa.StructArray:
     children = []
     for field in DELETION_VECTOR_TYPE:
         child = _child(values, _VECTOR_CHILDREN[field.name])
-        children.append(pa.nulls(len(values), field.type) if child is None else _normalised(child, field.type, source))
+        children.append(pa.nulls(len(values), field.type) if child is None else _normalise(child, field.type, source))
     # Some writers store "none" as a struct of nulls.
     is_absent = pc.and_(children[0].is_null(), children[1].is_null())
     for name, child in zip(_VECTOR_CHILDREN.values(), children, strict=True):

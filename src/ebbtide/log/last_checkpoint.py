@@ -33,22 +33,22 @@ def write_last_checkpoint(store: ObjectStore, hint: Mapping[str, Any]) -> bool:
 
 def json_checksum(content: Mapping[str, Any]) -> str:
     """The MD5 digest of the canonical form of a JSON object; its own member `checksum` is not part of it."""
-    entries = _canonical({key: value for key, value in content.items() if key != "checksum"}, ())
+    entries = _canonical_entries({key: value for key, value in content.items() if key != "checksum"}, ())
     ordered = sorted(entries, key=lambda entry: entry[0].encode())
     text = ",".join(f"{path}={value}" for path, value in ordered)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _canonical(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _canonical_entries(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _canonical(item, (*path, _quoted(key)))
+            yield from _canonical_entries(item, (*path, _quote(key)))
     elif isinstance(value, (list, tuple)):
         for position, item in enumerate(value):
-            yield from _canonical(item, (*path, str(position)))
+            yield from _canonical_entries(item, (*path, str(position)))
     else:
-        yield "+".join(path), _quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
+        yield "+".join(path), _quote(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{quote(text, safe="")}"'

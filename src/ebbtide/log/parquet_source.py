@@ -22,7 +22,7 @@ from ebbtide.log.parquet_pages import ChunkSize, RowGroup, footer_length, measur
 from ebbtide.log.thrift_compact import MalformedThriftError
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["ParquetSource", "translated"]
+__all__ = ["ParquetSource", "translate_errors"]
 
 # Up to this size, one request for the whole object is cheaper than several for the columns.
 _WHOLE_READ_BYTES = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ _COUNTED_AT_ONCE_BYTES = 32 * 1024 * 1024
 
 
 @contextmanager
-def translated(source: str) -> Iterator[None]:
+def translate_errors(source: str) -> Iterator[None]:
     """Turn what pyarrow raises on broken bytes into CorruptTableError."""
     try:
         yield
@@ -107,9 +107,9 @@ class ParquetSource:
             self._ranges = _RangeFile(store, meta)
             self._size = meta.size
         budget.add_file(self._size)
-        with translated(self.name):
+        with translate_errors(self.name):
             self._groups = self._read_footer()
-            self._file = self._opened()
+            self._file = self._open_file()
             self._schema = self._file.schema_arrow
             schema = self._file.schema
             self._columns = [schema.column(index) for index in range(len(schema.names))]
@@ -134,7 +134,7 @@ class ParquetSource:
         assert self._ranges is not None, "a file that is not read whole is read in ranges"
         return memoryview(self._ranges.fetch(start, length))
 
-    def _opened(self, *, as_dictionary: str | None = None) -> pq.ParquetFile:
+    def _open_file(self, *, as_dictionary: str | None = None) -> pq.ParquetFile:
         is_whole = self._ranges is None
         file = pa.BufferReader(self._whole) if is_whole else pa.PythonFile(self._ranges, mode="r")
         return pq.ParquetFile(
@@ -181,7 +181,7 @@ class ParquetSource:
         leaves = self._leaves(action, set(wanted))
         columns = [f"{action}.{child}" for child in wanted]
         groups = range(len(self._groups))
-        with translated(self.name):
+        with translate_errors(self.name):
             if self._ranges is None:
                 self._check_memory(groups, leaves)
                 return self._actions(self._file.read(columns), action)
@@ -217,7 +217,7 @@ class ParquetSource:
         needed = 0
         for group in groups:
             for column in columns:
-                size = self._measured(self._groups[group], column, left - needed)
+                size = self._measure(self._groups[group], column, left - needed)
                 sizes[group, column] = size
                 needed += size.stored_bytes
                 if needed > left:
@@ -230,7 +230,7 @@ class ParquetSource:
                 if needed > left:
                     raise self._budget.refusal(self.name)
 
-    def _measured(self, group: RowGroup, column: int, left: int) -> ChunkSize:
+    def _measure(self, group: RowGroup, column: int, left: int) -> ChunkSize:
         chunk = group.chunks[column]
         schema = self._columns[column]
         if chunk.start < 0 or chunk.length < 0 or chunk.start + chunk.length > self._size:
@@ -246,7 +246,7 @@ class ParquetSource:
         """The exact bytes of the values, where the bound was too high to tell; stops counting beyond `left`."""
         schema = self._columns[column]
         if not size.has_prefixes and schema.physical_type == "BYTE_ARRAY":
-            return _bytes_of_references(self._opened(as_dictionary=schema.path).read_row_group(group, [schema.path]))
+            return _bytes_of_references(self._open_file(as_dictionary=schema.path).read_row_group(group, [schema.path]))
         if schema.max_repetition_level:
             # One row may hold any number of such values, so they cannot be counted a few at a time.
             return size.num_repeated * size.longest_repeated

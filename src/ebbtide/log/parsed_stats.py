@@ -42,11 +42,11 @@ def _json(values: pa.Array) -> pa.StringArray | None:
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind)).cast(pa.string())
     if pa.types.is_date(kind):
-        return _quoted(_in_range(values.cast(pa.string())))
+        return _quote(_drop_out_of_range(values.cast(pa.string())))
     if pa.types.is_timestamp(kind):
         return _timestamp(values)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _quoted(_escaped(values.cast(pa.string())))
+        return _quote(_escape(values.cast(pa.string())))
     return None
 
 
@@ -68,18 +68,18 @@ def _timestamp(values: pa.TimestampArray) -> pa.StringArray:
     zone = None if values.type.tz is None else "UTC"
     # A finer unit is cut to microseconds, which is what Spark's timestamps hold.
     text = values.cast(pa.timestamp("us", zone), safe=False).cast(pa.string())
-    return _quoted(pc.replace_substring(_in_range(text), " ", "T", max_replacements=1))
+    return _quote(pc.replace_substring(_drop_out_of_range(text), " ", "T", max_replacements=1))
 
 
-def _in_range(text: pa.StringArray) -> pa.StringArray:
+def _drop_out_of_range(text: pa.StringArray) -> pa.StringArray:
     return pc.if_else(pc.starts_with(text, _OUT_OF_RANGE), pa.scalar(None, pa.string()), text)
 
 
-def _quoted(text: pa.StringArray) -> pa.StringArray:
+def _quote(text: pa.StringArray) -> pa.StringArray:
     return pc.binary_join_element_wise('"', text, '"', "")
 
 
-def _escaped(text: pa.StringArray) -> pa.StringArray:
+def _escape(text: pa.StringArray) -> pa.StringArray:
     if not pc.any(pc.match_substring_regex(text, r'["\\\x00-\x1f]')).as_py():
         return text
     escaped = [None if value is None else orjson.dumps(value).decode()[1:-1] for value in text.to_pylist()]

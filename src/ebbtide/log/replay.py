@@ -92,14 +92,14 @@ class LiveFiles:
             for key in file_keys(canonical, batch.column("deletion_vector")).to_pylist()
         ]
         winners = _winners(adds, add_keys, removes, remove_keys)
-        new_slices = _selected(added, winners)
+        new_slices = _select(added, winners)
         survivors = self.slices
         if survivors:
             touched_paths = pa.chunked_array([*(part.canonical for part in added), *removed_paths], pa.string())
             survivors = self._without(touched_paths, {*add_keys, *remove_keys})
             _refuse_second_vector(survivors, new_slices)
         _refuse_repeats(new_slices)
-        return LiveFiles(_appended(survivors, new_slices))
+        return LiveFiles(_append(survivors, new_slices))
 
     def _without(self, touched_paths: pa.ChunkedArray, touched_keys: set[str]) -> tuple[_Slice, ...]:
         is_touched = _is_in([part.canonical for part in self.slices], touched_paths)
@@ -189,7 +189,7 @@ def _slices(batch: pa.RecordBatch, table_url: str) -> list[_Slice]:
     ]
 
 
-def _selected(slices: list[_Slice], rows: list[int]) -> list[_Slice]:
+def _select(slices: list[_Slice], rows: list[int]) -> list[_Slice]:
     total = sum(part.rows.num_rows for part in slices)
     if len(rows) == total:
         return slices
@@ -205,7 +205,7 @@ def _selected(slices: list[_Slice], rows: list[int]) -> list[_Slice]:
     return selected
 
 
-def _appended(slices: tuple[_Slice, ...], new: Iterable[_Slice]) -> tuple[_Slice, ...]:
+def _append(slices: tuple[_Slice, ...], new: Iterable[_Slice]) -> tuple[_Slice, ...]:
     """Joins small neighbours of similar size, so that many small commits leave few slices and each row moves rarely."""
     result = list(slices)
     for part in new:

@@ -52,14 +52,14 @@ class SmallActions:
         stated: dict[tuple[str, str], _Stated] = {}
         self._commit_info = None
         for name, body in entries:
-            action = _parsed(name, body, source)
+            action = _parse(name, body, source)
             if name == "commitInfo":
                 self._commit_info = action
             elif name in {"sidecar", "checkpointMetadata"}:
                 self._take_part_of_checkpoint(action, source)
             else:
                 key = (name, _identity(name, body, action))
-                stated[key] = _of_one_file(stated.get(key), action, name, source)
+                stated[key] = _combine(stated.get(key), action, name, source)
         self._stated.update(stated)
 
     def after(self, older: SmallActions) -> SmallActions:
@@ -114,7 +114,7 @@ class SmallActions:
             self.sidecars[action.path] = action
 
 
-def _parsed(name: str, body: Any, source: str) -> _Stated:
+def _parse(name: str, body: Any, source: str) -> _Stated:
     try:
         action = parse_action({name: body}, source=source)
     except CorruptTableError as error:
@@ -131,7 +131,7 @@ def _identity(name: str, body: Any, action: _Stated) -> str:
     return value if isinstance(value, str) else f"\x00{id(action)}"
 
 
-def _of_one_file(known: _Stated | None, action: _Stated, name: str, source: str) -> _Stated:
+def _combine(known: _Stated | None, action: _Stated, name: str, source: str) -> _Stated:
     """What two actions of one log file mean together; their order does not matter."""
     if known is None or known == action:
         return action

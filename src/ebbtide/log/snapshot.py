@@ -111,7 +111,7 @@ def load_snapshot(
     if timestamp_ms is not None:
         version = version_at_timestamp(store, timestamp_ms, config=config)
     if hint is not None and hint.store.url == store.url and (version is None or version >= hint.version):
-        snapshot = _carried_forward(store, hint, version, config)
+        snapshot = _carry_forward(store, hint, version, config)
         if snapshot is not None:
             return snapshot
     state = read_state(store, version=version, config=config)
@@ -138,9 +138,9 @@ def _snapshot(store: ObjectStore, state: TableState, config: EngineConfig) -> Sn
     )
 
 
-def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, config: EngineConfig) -> Snapshot | None:
+def _carry_forward(store: ObjectStore, hint: Snapshot, version: int | None, config: EngineConfig) -> Snapshot | None:
     """The snapshot that follows `hint`; None when only a full load can tell."""
-    listing = _since(store, hint)
+    listing = _list_since(store, hint)
     # Without this very commit, the table was dropped and created again in the meantime.
     if hint.segment.commit is None or listing.commits.get(hint.version) != hint.segment.commit:
         return None
@@ -157,7 +157,7 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
     ensure_inside_root(live, store, config)
     if not log_files:
         return hint if hint.config == config else replace(hint, config=config)
-    segment, kept_removes = _rebased(hint, Segment(target, None, log_files, listing.commits[target]), listing)
+    segment, kept_removes = _rebase(hint, Segment(target, None, log_files, listing.commits[target]), listing)
     head = _head_after(hint, scan.small, segment)
     return replace(
         hint,
@@ -172,7 +172,7 @@ def _carried_forward(store: ObjectStore, hint: Snapshot, version: int | None, co
         timestamp_ms=snapshot_timestamp_ms(store, head, config),
         live=live,
         segment=segment,
-        commit_removes=(*kept_removes, *_after((removes,), segment)),
+        commit_removes=(*kept_removes, *_removes_after((removes,), segment)),
         config=config,
     )
 
@@ -193,7 +193,7 @@ def _head_after(hint: Snapshot, small: SmallActions, segment: Segment) -> TableH
     )
 
 
-def _since(store: ObjectStore, hint: Snapshot) -> LogListing:
+def _list_since(store: ObjectStore, hint: Snapshot) -> LogListing:
     """The log from the hint's version on. Now and then this looks for checkpoints as well."""
     interval = hint.properties.checkpoint_interval
     checkpoint = hint.segment.checkpoint
@@ -205,7 +205,7 @@ def _since(store: ObjectStore, hint: Snapshot) -> LogListing:
     return list_log(store, start_version=hint.version)
 
 
-def _rebased(hint: Snapshot, added: Segment, listing: LogListing) -> tuple[Segment, tuple[FileActions, ...]]:
+def _rebase(hint: Snapshot, added: Segment, listing: LogListing) -> tuple[Segment, tuple[FileActions, ...]]:
     """The hint's segment with more commits, moved to a newer checkpoint when there is one.
 
     Otherwise a snapshot that is carried forward forever would keep every tombstone it ever saw.
@@ -214,10 +214,10 @@ def _rebased(hint: Snapshot, added: Segment, listing: LogListing) -> tuple[Segme
     start = -1 if newest is None else newest.version
     log_files = [log_file for log_file in (*hint.segment.log_files, *added.log_files) if log_file.end_version > start]
     segment = Segment(added.version, newest, tuple(log_files), added.commit)
-    return segment, _after(hint.commit_removes, segment)
+    return segment, _removes_after(hint.commit_removes, segment)
 
 
-def _after(removes: tuple[FileActions, ...], segment: Segment) -> tuple[FileActions, ...]:
+def _removes_after(removes: tuple[FileActions, ...], segment: Segment) -> tuple[FileActions, ...]:
     """The removes that the segment's checkpoint does not hold already."""
     start = -1 if segment.checkpoint is None else segment.checkpoint.version
     kept = []

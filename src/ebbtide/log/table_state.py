@@ -76,7 +76,7 @@ def read_state(store: ObjectStore, *, version: int | None, config: EngineConfig)
         state = _replay(store, opened, failures)
         if state is not None:
             return state
-    raise _explained(failures[0])
+    raise _explain(failures[0])
 
 
 def read_head(store: ObjectStore, *, version: int | None, config: EngineConfig) -> TableHead:
@@ -86,7 +86,7 @@ def read_head(store: ObjectStore, *, version: int | None, config: EngineConfig) 
         opened = _open(store, segment, config, failures)
         if opened is not None:
             return opened.head
-    raise _explained(failures[0])
+    raise _explain(failures[0])
 
 
 def scan_log_files(store: ObjectStore, log_files: tuple[LogFile, ...], config: EngineConfig) -> CommitScan:
@@ -126,7 +126,7 @@ def _open(
     return _Opened(_head(segment, small, store.url), scan, checkpoint)
 
 
-def _explained(failure: CorruptTableError | ObjectNotFoundError) -> CorruptTableError:
+def _explain(failure: CorruptTableError | ObjectNotFoundError) -> CorruptTableError:
     if isinstance(failure, CorruptTableError):
         return failure
     error = CorruptTableError(

@@ -47,7 +47,7 @@ def _struct(data: bytes | memoryview, position: int, wanted: Fields, depth: int)
         else:
             number, position = _zigzag(data, position)
         if number not in wanted:
-            position = _skipped(data, position, kind, depth)
+            position = _skip(data, position, kind, depth)
         elif kind in _INTEGERS:
             fields[number], position = _zigzag(data, position)
         elif kind == _STRUCT:
@@ -55,7 +55,7 @@ def _struct(data: bytes | memoryview, position: int, wanted: Fields, depth: int)
         elif kind == _LIST:
             fields[number], position = _structs(data, position, wanted[number], depth)
         else:
-            position = _skipped(data, position, kind, depth)
+            position = _skip(data, position, kind, depth)
 
 
 def _structs(data: bytes | memoryview, position: int, wanted: Fields, depth: int) -> tuple[list[Any], int]:
@@ -69,7 +69,7 @@ def _structs(data: bytes | memoryview, position: int, wanted: Fields, depth: int
     return items, position
 
 
-def _skipped(data: bytes | memoryview, position: int, kind: int, depth: int) -> int:
+def _skip(data: bytes | memoryview, position: int, kind: int, depth: int) -> int:
     """The position after a value of that kind."""
     if kind in _INTEGERS:
         while data[position] >= 0x80:
@@ -83,20 +83,20 @@ def _skipped(data: bytes | memoryview, position: int, kind: int, depth: int) -> 
     if kind == _STRUCT:
         return _struct(data, position, {}, depth + 1)[1]
     if kind in {_LIST, _SET}:
-        return _skipped_list(data, position, depth)
+        return _skip_list(data, position, depth)
     if kind in {_BYTE, _DOUBLE}:
         return position + (1 if kind == _BYTE else 8)
     raise MalformedThriftError(f"a field has the kind {kind}, which Parquet does not use")
 
 
-def _skipped_list(data: bytes | memoryview, position: int, depth: int) -> int:
+def _skip_list(data: bytes | memoryview, position: int, depth: int) -> int:
     _check_depth(depth)
     kind, count, position = _list_head(data, position)
     if kind in {_TRUE, _FALSE}:
         # A boolean takes one byte in a list; as a field it is part of the head.
         return position + count
     for _ in range(count):
-        position = _skipped(data, position, kind, depth + 1)
+        position = _skip(data, position, kind, depth + 1)
     return position
 
 

@@ -38,19 +38,21 @@ _EXACT: Final = Context(prec=120)
 
 def typed_stats(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
     """One struct of `type` per text; null where there is no text or it is not a JSON object."""
-    parts = [_typed_part(stats.slice(start, _ROWS_AT_A_TIME), type) for start in range(0, len(stats), _ROWS_AT_A_TIME)]
+    parts = [
+        _convert_part(stats.slice(start, _ROWS_AT_A_TIME), type) for start in range(0, len(stats), _ROWS_AT_A_TIME)
+    ]
     return pa.concat_arrays(parts) if parts else pa.array([], type)
 
 
-def _typed_part(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
+def _convert_part(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
     # Some writers use an empty text for "none".
     stats = pc.if_else(pc.equal(stats, ""), pa.scalar(None, pa.string()), stats)
     if stats.null_count == len(stats):
         return pa.nulls(len(stats), type)
     raw = _read_by_arrow(stats, _raw_type(type))
     if raw is None:
-        raw = _fitted([_object(text) for text in stats.to_pylist()], _raw_type(type))
-    return _typed(raw, type)
+        raw = _fit_column([_load_object(text) for text in stats.to_pylist()], _raw_type(type))
+    return _convert(raw, type)
 
 
 def _raw_type(type: pa.DataType) -> pa.DataType:
@@ -86,26 +88,26 @@ def _read_by_arrow(stats: pa.StringArray, raw_type: pa.StructType) -> pa.StructA
     return pa.StructArray.from_arrays(children, fields=list(raw_type), mask=stats.is_null())
 
 
-def _object(text: str | None) -> Any:
+def _load_object(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError):
         return None
 
 
-def _fitted(values: Sequence[Any], raw_type: pa.DataType) -> pa.Array:
+def _fit_column(values: Sequence[Any], raw_type: pa.DataType) -> pa.Array:
     """Values parsed by Python as a column; null for every value that does not fit the type."""
     if not pa.types.is_struct(raw_type):
-        return pa.array([_fitting(value, raw_type) for value in values], raw_type)
+        return pa.array([_fit_value(value, raw_type) for value in values], raw_type)
     objects = [value if isinstance(value, dict) else None for value in values]
     children = [
-        _fitted([None if obj is None else obj.get(field.name) for obj in objects], field.type) for field in raw_type
+        _fit_column([None if obj is None else obj.get(field.name) for obj in objects], field.type) for field in raw_type
     ]
     mask = pa.array([obj is None for obj in objects], pa.bool_())
     return pa.StructArray.from_arrays(children, fields=list(raw_type), mask=mask)
 
 
-def _fitting(value: Any, type: pa.DataType) -> Any:
+def _fit_value(value: Any, type: pa.DataType) -> Any:
     if pa.types.is_boolean(type):
         return value if isinstance(value, bool) else None
     if pa.types.is_string(type):
@@ -139,25 +141,25 @@ def _exact_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None
     return exact if exact == value and len(exact.as_tuple().digits) <= precision else None
 
 
-def _typed(values: pa.Array, type: pa.DataType) -> pa.Array:
+def _convert(values: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_struct(type):
-        children = [_typed(child, field.type) for child, field in zip(values.flatten(), type, strict=True)]
+        children = [_convert(child, field.type) for child, field in zip(values.flatten(), type, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(type), mask=values.is_null())
     if pa.types.is_floating(type):
         narrowed = values.cast(type, safe=False)
         return pc.if_else(pc.is_finite(narrowed), narrowed, pa.scalar(None, type))
-    return _moments(values, type) if pa.types.is_temporal(type) else values
+    return _parse_moments(values, type) if pa.types.is_temporal(type) else values
 
 
-def _moments(texts: pa.StringArray, type: pa.DataType) -> pa.Array:
+def _parse_moments(texts: pa.StringArray, type: pa.DataType) -> pa.Array:
     try:
         return texts.cast(type)
     except pa.ArrowInvalid:
         # Some text is not a date or has more digits than Arrow takes: read them one by one.
-        return pa.array([_moment(text, type) for text in texts.to_pylist()], type)
+        return pa.array([_parse_moment(text, type) for text in texts.to_pylist()], type)
 
 
-def _moment(text: str | None, type: pa.DataType) -> Any:
+def _parse_moment(text: str | None, type: pa.DataType) -> Any:
     if text is None:
         return None
     name = "date" if pa.types.is_date(type) else "timestamp_ntz" if type.tz is None else "timestamp"

@@ -164,7 +164,7 @@ class CommitInfo:
 
     @property
     def timestamp(self) -> int | None:
-        return _informative(self.fields.get("timestamp"), int)
+        return _value_of_type(self.fields.get("timestamp"), int)
 
     @property
     def in_commit_timestamp(self) -> int | None:
@@ -172,43 +172,43 @@ class CommitInfo:
 
     @property
     def operation(self) -> str | None:
-        return _informative(self.fields.get("operation"), str)
+        return _value_of_type(self.fields.get("operation"), str)
 
     @property
     def operation_parameters(self) -> Mapping[str, Any]:
-        return _informative(self.fields.get("operationParameters"), dict) or {}
+        return _value_of_type(self.fields.get("operationParameters"), dict) or {}
 
     @property
     def operation_metrics(self) -> Mapping[str, Any]:
-        return _informative(self.fields.get("operationMetrics"), dict) or {}
+        return _value_of_type(self.fields.get("operationMetrics"), dict) or {}
 
     @property
     def read_version(self) -> int | None:
-        return _informative(self.fields.get("readVersion"), int)
+        return _value_of_type(self.fields.get("readVersion"), int)
 
     @property
     def isolation_level(self) -> str | None:
-        return _informative(self.fields.get("isolationLevel"), str)
+        return _value_of_type(self.fields.get("isolationLevel"), str)
 
     @property
     def is_blind_append(self) -> bool | None:
-        return _informative(self.fields.get("isBlindAppend"), bool)
+        return _value_of_type(self.fields.get("isBlindAppend"), bool)
 
     @property
     def engine_info(self) -> str | None:
-        return _informative(self.fields.get("engineInfo"), str)
+        return _value_of_type(self.fields.get("engineInfo"), str)
 
     @property
     def txn_id(self) -> str | None:
-        return _informative(self.fields.get("txnId"), str)
+        return _value_of_type(self.fields.get("txnId"), str)
 
     @property
     def user_metadata(self) -> str | None:
-        return _informative(self.fields.get("userMetadata"), str)
+        return _value_of_type(self.fields.get("userMetadata"), str)
 
     @property
     def tags(self) -> Mapping[str, Any]:
-        return _informative(self.fields.get("tags"), dict) or {}
+        return _value_of_type(self.fields.get("tags"), dict) or {}
 
     @classmethod
     def from_json(cls, obj: Any, *, source: str = "") -> CommitInfo:
@@ -309,7 +309,7 @@ def serialize_actions(actions: Iterable[Action]) -> bytes:
     return b"".join(lines)
 
 
-def _informative(value: Any, expected: type[_T]) -> _T | None:
+def _value_of_type(value: Any, expected: type[_T]) -> _T | None:
     # bool is an int to Python but not to JSON.
     if isinstance(value, bool) and expected is not bool:
         return None

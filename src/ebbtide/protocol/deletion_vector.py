@@ -269,11 +269,11 @@ class DeletionVectorDescriptor:
             raise CorruptDeletionVectorError(f"deletionVector must be an object, not {_shorten(obj)}.")
         try:
             return cls(
-                storage_type=_required(obj, "storageType"),
-                path_or_inline_dv=_required(obj, "pathOrInlineDv"),
-                offset=_integral(obj.get("offset")),
-                size_in_bytes=_integral(_required(obj, "sizeInBytes")),
-                cardinality=_integral(_required(obj, "cardinality")),
+                storage_type=_require(obj, "storageType"),
+                path_or_inline_dv=_require(obj, "pathOrInlineDv"),
+                offset=_as_integer(obj.get("offset")),
+                size_in_bytes=_as_integer(_require(obj, "sizeInBytes")),
+                cardinality=_as_integer(_require(obj, "cardinality")),
             )
         except RequestError as error:
             raise CorruptDeletionVectorError(_message_of(error), error_class=error.error_class) from error
@@ -352,14 +352,14 @@ def _url_encode_absolute(decoded_path: str) -> str:
     return decoded_path[:head_length] + encode_path(decoded_path[head_length:])
 
 
-def _required(obj: Mapping[str, Any], name: str) -> Any:
+def _require(obj: Mapping[str, Any], name: str) -> Any:
     value = obj.get(name)
     if value is None:
         raise RequestError(f"The field {name} of a deletion vector is missing.")
     return value
 
 
-def _integral(value: Any) -> Any:
+def _as_integer(value: Any) -> Any:
     """JSON knows one kind of number: 36.0 is the integer 36. Anything else is left for the checks to refuse."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT_FLOAT:
         return int(value)

@@ -231,7 +231,7 @@ def _deletion_vector(fields: JsonFields) -> DeletionVectorDescriptor | None:
         return DeletionVectorDescriptor.from_json(obj)
     except CorruptDeletionVectorError as error:
         problem = str(error).removeprefix(f"[{error.error_class}] ")
-        message = f"{fields.named('deletionVector')} is not usable: {problem}"
+        message = f"{fields.describe('deletionVector')} is not usable: {problem}"
         raise CorruptDeletionVectorError(message, error_class=error.error_class) from error
 
 

@@ -74,17 +74,17 @@ class JsonFields:
         self._source = source
         if not isinstance(fields, Mapping):
             where = f" in {source}" if source else ""
-            raise CorruptTableError(f"'{subject}'{where} must be a JSON object, but it is {_shown(fields)}")
+            raise CorruptTableError(f"'{subject}'{where} must be a JSON object, but it is {_describe(fields)}")
         self._fields = fields
 
-    def named(self, field: str) -> str:
+    def describe(self, field: str) -> str:
         """A field in error messages: its name, the action and the source."""
         where = f" in {self._source}" if self._source else ""
         return f"field '{field}' of '{self._subject}'{where}"
 
     def error(self, field: str, problem: str) -> CorruptTableError:
         """The error that every method here raises; callers use it for their own rules."""
-        return CorruptTableError(f"{self.named(field)} {problem}")
+        return CorruptTableError(f"{self.describe(field)} {problem}")
 
     def optional_string(self, field: str) -> str | None:
         value = self._fields.get(field)
@@ -102,7 +102,7 @@ class JsonFields:
         value = self._fields.get(field)
         if value is None:
             return None
-        number = value if type(value) is int else _integer_written_otherwise(value)
+        number = value if type(value) is int else _lenient_integer(value)
         if number is None:
             raise self._wrong_type(field, "an integer", value)
         if not minimum <= number <= maximum:
@@ -178,7 +178,7 @@ class JsonFields:
         return self.error(field, "is missing")
 
     def _wrong_type(self, field: str, expected: str, value: Any) -> CorruptTableError:
-        return self.error(field, f"must be {expected}, but it is {_shown(value)}")
+        return self.error(field, f"must be {expected}, but it is {_describe(value)}")
 
 
 def _json_kind(value: Any) -> str:
@@ -187,7 +187,7 @@ def _json_kind(value: Any) -> str:
     return "a text" if isinstance(value, str) else "an array" if isinstance(value, list) else "a number"
 
 
-def _integer_written_otherwise(value: Any) -> int | None:
+def _lenient_integer(value: Any) -> int | None:
     if type(value) is float and value.is_integer() and abs(value) <= _LARGEST_EXACT_FLOAT:
         return int(value)
     if type(value) is str and _DIGITS.fullmatch(value):
@@ -204,7 +204,7 @@ def _map_entries(value: Any) -> Mapping[Any, Any] | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A short, printable form of an untrusted value for an error message."""
     if isinstance(value, (str, bytes)):
         text = repr(value[:_SHOWN_CHARACTERS])

@@ -92,7 +92,7 @@ def to_arrow(
         strings = strings.combine_chunks()
     encoded = strings.cast(pa.string()).dictionary_encode()
     parse = _parser(data_type, time_zone)
-    values = [_guarded(parse, text, data_type, column) for text in encoded.dictionary.to_pylist()]
+    values = [_parse_or_refuse(parse, text, data_type, column) for text in encoded.dictionary.to_pylist()]
     return pa.array(values, target).take(encoded.indices)
 
 
@@ -100,7 +100,7 @@ def parse_partition_value(text: str | None, data_type: DataType, *, column: str,
     """One value as int, float, Decimal, bool, str, bytes, date or datetime (aware for `timestamp`); None for NULL."""
     arrow_type(data_type, column=column)
     assert isinstance(data_type, PrimitiveType)
-    value = _guarded(_parser(data_type, time_zone), text, data_type, column)
+    value = _parse_or_refuse(_parser(data_type, time_zone), text, data_type, column)
     if value is None or data_type.name not in {"date", "timestamp", "timestamp_ntz"}:
         return value
     try:
@@ -118,7 +118,7 @@ def serialize_partition_value(value: Any, data_type: DataType, *, column: str) -
         return None
     name = data_type.name if isinstance(data_type, PrimitiveType) else "nested"
     try:
-        text = _serialized(value, "decimal" if name.startswith("decimal") else name, data_type)
+        text = _serialize(value, "decimal" if name.startswith("decimal") else name, data_type)
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise RequestError(f"{value!r} is not a value of partition column '{column}' ({name})") from error
     # What we write must read back: a float in an integer column or a too wide decimal is refused here.
@@ -141,7 +141,7 @@ def escape_path_name(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED_IN_PATHS else char for char in text)
 
 
-def _guarded(parse: Callable[[str], Any], text: str | None, data_type: PrimitiveType, column: str) -> Any:
+def _parse_or_refuse(parse: Callable[[str], Any], text: str | None, data_type: PrimitiveType, column: str) -> Any:
     if text is None or text == "":
         return None
     try:
@@ -269,7 +269,7 @@ def _days(match: re.Match[str]) -> int:
     return days
 
 
-def _serialized(value: Any, name: str, data_type: DataType) -> str:
+def _serialize(value: Any, name: str, data_type: DataType) -> str:
     if name == "string" and isinstance(value, str):
         return value
     if name == "boolean" and isinstance(value, bool):
@@ -318,10 +318,10 @@ def _shortest(value: float, *, single: bool) -> str:
         return repr(value)
     packed = struct.pack("<f", value)
     candidates = (f"{value:.{precision}g}" for precision in range(1, 10))
-    return next(text for text in candidates if _packed_single(text) == packed)
+    return next(text for text in candidates if _pack_single(text) == packed)
 
 
-def _packed_single(text: str) -> bytes | None:
+def _pack_single(text: str) -> bytes | None:
     try:
         return struct.pack("<f", float(text))
     except OverflowError:

@@ -94,13 +94,15 @@ def decode_path(encoded_path: str) -> str:
     if "%" not in encoded_path and "\x00" not in encoded_path:
         return encoded_path
     if _BROKEN_ESCAPE.search(encoded_path):
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' has a '%' that does not begin an escape like %20")
+        raise CorruptTableError(
+            f"the path '{_printable(encoded_path)}' has a '%' that does not begin an escape like %20"
+        )
     try:
         decoded = unquote_to_bytes(encoded_path).decode()
     except UnicodeDecodeError as error:
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' is not UTF-8 when decoded") from error
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' is not UTF-8 when decoded") from error
     if "\x00" in decoded:
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' holds a NUL character")
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' holds a NUL character")
     return decoded
 
 
@@ -112,7 +114,7 @@ def resolve_data_path(encoded_path: str, table_url: str, *, allow_foreign: bool 
     """
     if "#" in encoded_path or "?" in encoded_path:
         # Java would drop what follows and read another file.
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' holds '#' or '?', which a URI path must escape")
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' holds '#' or '?', which a URI path must escape")
     scheme = _SCHEME.match(encoded_path)
     if scheme is None and not encoded_path.startswith("/"):
         return DataLocation(relative_path="/".join(_relative_segments(encoded_path)))
@@ -121,7 +123,7 @@ def resolve_data_path(encoded_path: str, table_url: str, *, allow_foreign: bool 
     if target.store != table.store:
         if not allow_foreign:
             raise UnsupportedFeatureError(
-                f"the table at {table_url} names a file in another store, '{_shown(encoded_path)}'; "
+                f"the table at {table_url} names a file in another store, '{_printable(encoded_path)}'; "
                 "set EngineConfig.allow_foreign_paths to follow such paths",
                 error_class="",
             )
@@ -138,7 +140,7 @@ def resolve_sidecar_path(encoded_path: str, table_url: str) -> str:
         encoded_path = f"{SIDECAR_DIRECTORY}/{encoded_path}"
     relative_path = resolve_data_path(encoded_path, table_url).relative_path or ""
     if relative_path.rpartition("/")[0] != SIDECAR_DIRECTORY:
-        raise CorruptTableError(f"the sidecar '{_shown(encoded_path)}' does not lie in {SIDECAR_DIRECTORY}")
+        raise CorruptTableError(f"the sidecar '{_printable(encoded_path)}' does not lie in {SIDECAR_DIRECTORY}")
     return relative_path
 
 
@@ -169,7 +171,7 @@ def canonical_paths(encoded_paths: pa.Array | pa.ChunkedArray, table_url: str) -
 def _parse_url(url: str) -> _Url:
     match = _SCHEME.match(url)
     if match is None:
-        raise RequestError(f"'{_shown(url)}' is not an absolute URL")
+        raise RequestError(f"'{_printable(url)}' is not an absolute URL")
     scheme = match[1].lower()
     rest = url[match.end() :]
     authority = ""
@@ -178,7 +180,7 @@ def _parse_url(url: str) -> _Url:
         rest = slash + path
     if rest and not rest.startswith("/"):
         raise CorruptTableError(
-            f"the URI '{_shown(url)}' has a scheme but no absolute path; a ':' must be escaped as %3A"
+            f"the URI '{_printable(url)}' has a scheme but no absolute path; a ':' must be escaped as %3A"
         )
     authority = authority.lower()
     if scheme == "file" and authority == "localhost":
@@ -187,22 +189,22 @@ def _parse_url(url: str) -> _Url:
 
 
 def _relative_segments(encoded_path: str) -> tuple[str, ...]:
-    segments = _normalised(decode_path(encoded_path))
+    segments = _normalise(decode_path(encoded_path))
     if segments is None or not segments:
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' does not name a file below the table")
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' does not name a file below the table")
     return segments
 
 
 def _absolute_segments(encoded_path: str) -> tuple[str, ...]:
     if encoded_path.startswith("//"):
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' names a host but no scheme")
-    segments = _normalised(decode_path(encoded_path))
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' names a host but no scheme")
+    segments = _normalise(decode_path(encoded_path))
     if segments is None:
-        raise CorruptTableError(f"the path '{_shown(encoded_path)}' climbs above the root of its store")
+        raise CorruptTableError(f"the path '{_printable(encoded_path)}' climbs above the root of its store")
     return segments
 
 
-def _normalised(decoded_path: str) -> tuple[str, ...] | None:
+def _normalise(decoded_path: str) -> tuple[str, ...] | None:
     """The segments without '', '.' and '..'; None when '..' climbs out. Decoding came first, so %2e%2e is '..' too."""
     segments: list[str] = []
     for segment in decoded_path.split("/"):
@@ -218,7 +220,7 @@ def _normalised(decoded_path: str) -> tuple[str, ...] | None:
 
 
 def _encode(decoded_path: str) -> str:
-    return "".join(character if _is_legal(character) else _escaped(character) for character in decoded_path)
+    return "".join(character if _is_legal(character) else _escape(character) for character in decoded_path)
 
 
 def _is_legal(character: str) -> bool:
@@ -228,10 +230,10 @@ def _is_legal(character: str) -> bool:
     return unicodedata.category(character) not in {"Zs", "Zl", "Zp", "Cc"}
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode())
 
 
-def _shown(path: str) -> str:
+def _printable(path: str) -> str:
     """A path for an error message: short, printable, without the credentials that a URL can carry."""
     return repr(_CREDENTIALS.sub("//...@", path[:300]))[1:-1]

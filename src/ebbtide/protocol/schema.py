@@ -279,11 +279,11 @@ def _reader_metadata(column: StructField, name: str) -> dict[str, Any]:
     collations = column.metadata.get(COLLATIONS)
     if isinstance(collations, Mapping):
         # Keys are paths that begin with the field's own name ("c", "c.element"): they follow the rename.
-        kept[COLLATIONS] = {_renamed(path, column.name, name): value for path, value in collations.items()}
+        kept[COLLATIONS] = {_rename_path(path, column.name, name): value for path, value in collations.items()}
     return kept
 
 
-def _renamed(path: str, old: str, new: str) -> str:
+def _rename_path(path: str, old: str, new: str) -> str:
     return new + path[len(old) :] if path == old or path.startswith(f"{old}.") else path
 
 
@@ -327,11 +327,11 @@ def _parse_field(value: Any, *, at: str, depth: int) -> StructField:
         name=name,
         type=_parse_type(value.get("type"), at=f"{at}.{name}", depth=depth),
         nullable=fields.boolean("nullable", default=True),
-        metadata=_checked_metadata(fields.optional_object("metadata") or {}, at=f"{at}.{name}"),
+        metadata=_check_metadata(fields.optional_object("metadata") or {}, at=f"{at}.{name}"),
     )
 
 
-def _checked_metadata(metadata: Mapping[str, Any], *, at: str) -> Mapping[str, Any]:
+def _check_metadata(metadata: Mapping[str, Any], *, at: str) -> Mapping[str, Any]:
     """The metadata itself; CorruptTableError when it nests too deep for Spark or for us."""
     if metadata:
         ensure_shallow(metadata, what=f"the metadata of {at[:200]}")

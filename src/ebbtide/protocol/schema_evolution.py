@@ -34,7 +34,7 @@ _NewField = Callable[[StructField], StructField]
 
 def evolved_schema(schema: StructType, incoming: StructType) -> StructType:
     """The schema with every column and nested field of `incoming` that it lacks; names are compared without case."""
-    return _merged_struct(schema, incoming, _plain)
+    return _merge_struct(schema, incoming, _plain)
 
 
 def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping_mode: str) -> Metadata:
@@ -45,7 +45,7 @@ def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping
     if column_mapping_mode == "none":
         return replace(metadata, schema_string=evolved_schema(schema, incoming).to_schema_string())
     mapping = _Mapping(max(_highest_id(schema), int(metadata.configuration.get(MAX_COLUMN_ID, 0))))
-    evolved = _merged_struct(schema, incoming, mapping.mapped)
+    evolved = _merge_struct(schema, incoming, mapping.mapped)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(mapping.highest)}
     return replace(metadata, schema_string=evolved.to_schema_string(), configuration=configuration)
 
@@ -77,26 +77,26 @@ def _new_type(data_type: DataType, new: _NewField) -> DataType:
     return data_type
 
 
-def _merged_struct(schema: StructType, incoming: StructType, new: _NewField) -> StructType:
+def _merge_struct(schema: StructType, incoming: StructType, new: _NewField) -> StructType:
     kept = []
     for field in schema.fields:
         other = incoming.get(field.name)
-        kept.append(field if other is None else replace(field, type=_merged_type(field.type, other.type, new)))
+        kept.append(field if other is None else replace(field, type=_merge_type(field.type, other.type, new)))
     added = [new(field) for field in incoming.fields if schema.get(field.name) is None]
     return StructType((*kept, *added))
 
 
-def _merged_type(data_type: DataType, incoming: DataType, new: _NewField) -> DataType:
+def _merge_type(data_type: DataType, incoming: DataType, new: _NewField) -> DataType:
     match data_type, incoming:
         case StructType(), StructType():
-            return _merged_struct(data_type, incoming, new)
+            return _merge_struct(data_type, incoming, new)
         case ArrayType(), ArrayType():
-            return replace(data_type, element_type=_merged_type(data_type.element_type, incoming.element_type, new))
+            return replace(data_type, element_type=_merge_type(data_type.element_type, incoming.element_type, new))
         case MapType(), MapType():
             return replace(
                 data_type,
-                key_type=_merged_type(data_type.key_type, incoming.key_type, new),
-                value_type=_merged_type(data_type.value_type, incoming.value_type, new),
+                key_type=_merge_type(data_type.key_type, incoming.key_type, new),
+                value_type=_merge_type(data_type.value_type, incoming.value_type, new),
             )
     return data_type
 

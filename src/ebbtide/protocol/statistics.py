@@ -81,7 +81,7 @@ class FileStatistics:
     ) -> FileStatistics:
         """Statistics of a file we wrote. Values are JSON's or Decimals; None inside the objects is left out."""
         given = zip(_ORDER, (num_records, min_values, max_values, null_count, tight_bounds), strict=True)
-        members = {name: _dumped(value) for name, value in given if value is not None}
+        members = {name: _dump(value) for name, value in given if value is not None}
         return cls(num_records, tight_bounds, null_count, members)
 
     def widen(self, old_cardinality: int) -> FileStatistics:
@@ -93,9 +93,9 @@ class FileStatistics:
         members = dict(self.members)
         null_count = self.null_count
         if self.tight_bounds and null_count is not None and self.num_records is not None:
-            null_count = _widened(null_count, self.num_records - old_cardinality, self.num_records)
+            null_count = _widen_null_count(null_count, self.num_records - old_cardinality, self.num_records)
             if null_count != self.null_count:
-                members[_NULL_COUNT] = _dumped(null_count)
+                members[_NULL_COUNT] = _dump(null_count)
         members[_TIGHT_BOUNDS] = "false"
         return replace(self, tight_bounds=False, null_count=null_count, members=members)
 
@@ -103,7 +103,7 @@ class FileStatistics:
         """Compact JSON: known members in the reference's order, then the others in their own."""
         known = [name for name in _ORDER if name in self.members]
         others = [name for name in self.members if name not in _ORDER]
-        return "{" + ",".join(f"{_dumped(name)}:{self.members[name]}" for name in known + others) + "}"
+        return "{" + ",".join(f"{_dump(name)}:{self.members[name]}" for name in known + others) + "}"
 
 
 def widen(stats: str | None, old_cardinality: int) -> str | None:
@@ -179,11 +179,11 @@ def _is_shallow(null_count: Mapping[str, Any]) -> bool:
     return False
 
 
-def _widened(null_count: Mapping[str, Any], logical: int, physical: int) -> dict[str, Any]:
+def _widen_null_count(null_count: Mapping[str, Any], logical: int, physical: int) -> dict[str, Any]:
     widened: dict[str, Any] = {}
     for name, value in null_count.items():
         if isinstance(value, dict):
-            widened[name] = _widened(value, logical, physical)
+            widened[name] = _widen_null_count(value, logical, physical)
         else:
             count = _count(value)
             # With no visible row left, both readings are true; "no nulls" is already written.
@@ -191,12 +191,12 @@ def _widened(null_count: Mapping[str, Any], logical: int, physical: int) -> dict
     return widened
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     if isinstance(value, Mapping):
-        entries = (f"{_dumped(str(name))}:{_dumped(item)}" for name, item in value.items() if item is not None)
+        entries = (f"{_dump(str(name))}:{_dump(item)}" for name, item in value.items() if item is not None)
         return "{" + ",".join(entries) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(_dumped(item) for item in value) + "]"
+        return "[" + ",".join(_dump(item) for item in value) + "]"
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, float) and not math.isfinite(value):

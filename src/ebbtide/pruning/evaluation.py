@@ -135,8 +135,8 @@ def _joint_ranges(predicate: And, files: Files) -> list[pa.BooleanArray]:
     for column, (lows, highs) in ends.items():
         bounds = files.bounds.get(column)
         if bounds is not None and lows and highs:
-            masks.extend(_possible(pc.greater_equal, bounds.upper, low.low) for low in lows)
-            masks.extend(_possible(pc.less_equal, bounds.lower, high.high) for high in highs)
+            masks.extend(_may_pass(pc.greater_equal, bounds.upper, low.low) for low in lows)
+            masks.extend(_may_pass(pc.less_equal, bounds.lower, high.high) for high in highs)
     return masks
 
 
@@ -176,16 +176,16 @@ def _compare(operator: ComparisonOperator, bounds: ColumnBounds, interval: Inter
     lower, upper = _on_scale(bounds, interval)
     if operator in {"=", "<>"}:
         may_equal = pc.and_(
-            _possible(pc.less_equal, lower, interval.high), _possible(pc.greater_equal, upper, interval.low)
+            _may_pass(pc.less_equal, lower, interval.high), _may_pass(pc.greater_equal, upper, interval.low)
         )
         may_differ = _nan_or(bounds, pc.invert(_all_equal(lower, upper, interval)))
         yes, no = (may_equal, may_differ) if operator == "=" else (may_differ, may_equal)
     elif operator in {"<", ">="}:
-        yes = _possible(pc.less, lower, interval.high)
-        no = _nan_or(bounds, _possible(pc.greater_equal, upper, interval.low))
+        yes = _may_pass(pc.less, lower, interval.high)
+        no = _nan_or(bounds, _may_pass(pc.greater_equal, upper, interval.low))
     else:
-        yes = _possible(pc.less_equal, lower, interval.high)
-        no = _nan_or(bounds, _possible(pc.greater, upper, interval.low))
+        yes = _may_pass(pc.less_equal, lower, interval.high)
+        no = _nan_or(bounds, _may_pass(pc.greater, upper, interval.low))
     if operator in {">", ">="}:
         yes, no = no, yes
     return _for_values(bounds, yes, no)
@@ -200,7 +200,7 @@ def _between(predicate: Between, column: Column, bounds: ColumnBounds, files: Fi
         return evaluate(And((at_least, at_most), predicate.span), files)
     over_low, under_high = _compare(">=", bounds, low), _compare("<=", bounds, high)
     upper, lower = _on_scale(bounds, low)[1], _on_scale(bounds, high)[0]
-    inside = pc.and_(_possible(pc.greater_equal, upper, low.low), _possible(pc.less_equal, lower, high.high))
+    inside = pc.and_(_may_pass(pc.greater_equal, upper, low.low), _may_pass(pc.less_equal, lower, high.high))
     return _for_values(bounds, inside, pc.or_(over_low.false, under_high.false))
 
 
@@ -229,7 +229,7 @@ def _in_list(predicate: InList, column: Column, bounds: ColumnBounds, files: Fil
 def _any_within(lower: pa.Array, upper: pa.Array, values: Sequence[Scalar]) -> pa.BooleanArray:
     if len(values) <= _FEW_VALUES:
         tests = (
-            pc.and_(_possible(pc.less_equal, lower, value), _possible(pc.greater_equal, upper, value))
+            pc.and_(_may_pass(pc.less_equal, lower, value), _may_pass(pc.greater_equal, upper, value))
             for value in values
         )
         return reduce(pc.or_, tests)
@@ -254,10 +254,10 @@ def _starts_with(predicate: StartsWith, column: Column, bounds: ColumnBounds, fi
         return None
     prefix = str(interval.low)
     successor = prefix_successor(prefix)
-    may_match = _possible(pc.greater_equal, bounds.upper, prefix)
+    may_match = _may_pass(pc.greater_equal, bounds.upper, prefix)
     must_match = pc.fill_null(pc.greater_equal(bounds.lower, prefix), prefix == "")
     if successor is not None:
-        may_match = pc.and_(may_match, _possible(pc.less, bounds.lower, successor))
+        may_match = pc.and_(may_match, _may_pass(pc.less, bounds.lower, successor))
         must_match = pc.and_(must_match, pc.fill_null(pc.less(bounds.upper, successor), False))
     return _for_values(bounds, may_match, pc.invert(must_match))
 
@@ -267,7 +267,7 @@ def _for_values(bounds: ColumnBounds, yes: pa.BooleanArray, no: pa.BooleanArray)
     return Outcomes(pc.and_(yes, bounds.may_be_value), pc.and_(no, bounds.may_be_value), bounds.may_be_null)
 
 
-def _possible(test: Callable[[pa.Array, pa.Scalar], pa.Array], bound: pa.Array, value: Scalar) -> pa.BooleanArray:
+def _may_pass(test: Callable[[pa.Array, pa.Scalar], pa.Array], bound: pa.Array, value: Scalar) -> pa.BooleanArray:
     """A test against a bound; an unknown bound excludes nothing."""
     return pc.fill_null(test(bound, pa.scalar(value, bound.type)), True)
 

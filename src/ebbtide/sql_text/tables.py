@@ -67,7 +67,7 @@ def _version(source: str, tokens: tuple[Token, ...], at: int) -> int:
         digits = (token.value if token.kind == "string" else token.text) or ""
         if digits.isdecimal():
             return int(digits)
-    raise _expected("a version after VERSION AS OF: a number", source, token)
+    raise _expected_error("a version after VERSION AS OF: a number", source, token)
 
 
 def _end_of_time(source: str, tokens: tuple[Token, ...], brackets: Brackets, at: int) -> int:
@@ -80,10 +80,10 @@ def _end_of_time(source: str, tokens: tuple[Token, ...], brackets: Brackets, at:
     opening = at + (token is not None and token.kind == "word")
     if is_sign(tokens, opening, "(") and opening in brackets.pairs:
         return brackets.after(opening)
-    raise _expected("a timestamp after TIMESTAMP AS OF", source, token)
+    raise _expected_error("a timestamp after TIMESTAMP AS OF", source, token)
 
 
-def _expected(what: str, source: str, token: Token | None) -> RequestError:
+def _expected_error(what: str, source: str, token: Token | None) -> RequestError:
     found = "the statement ends" if token is None else f"found {source[token.start : token.start + 60]!r}"
     return _syntax_error(f"Expected {what}, but {found}.")
 
