@@ -1,7 +1,7 @@
 """What was asked for?
 
-One request type per verb, whichever door it came through. Everything a command may want to know of the session's
-settings is read at the door and stands in the request; below it nobody looks at `spark.conf` for a switch of ours.
+One request type per verb, whichever door it came through. Every session setting that a command needs is read at the
+door and put into the request; nothing below reads our own settings from `spark.conf`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MatchingKeys:
 class DeleteRequest:
     """Delete the rows that `condition` chooses; all rows when it is None. `alias` is a name for the table in it.
 
-    `shown` is what the commit records where that is not the condition itself: the user's words, before tables in
+    `shown` is what the commit records when that is not `condition` itself: the user's text, before tables in
     subqueries were replaced by views.
     """
 

@@ -27,7 +27,7 @@ class Metrics(Protocol):
 
 
 class TimedMetrics(Metrics, Protocol):
-    """The counters of a command that takes its own time. A frozen dataclass, so that the time can be filled in last."""
+    """The counters of a command that measures its own time. A frozen dataclass, so the time can be filled in last."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 

@@ -1,11 +1,11 @@
 """How do a table's properties and features change?
 
-`ALTER TABLE ... SET TBLPROPERTIES` and its kin. A property that needs a table feature brings it along in the same
-commit, so a table never promises what its protocol does not say; what the older protocol implied becomes explicit. The
-log alone is read and written: no Spark.
+`ALTER TABLE ... SET TBLPROPERTIES` and its kin. A property that needs a table feature adds it in the same commit,
+so a table never promises what its protocol does not say; what the older protocol implied becomes explicit. Only the log
+is read and written: no Spark.
 
-This module says what a caller may set. Which features that takes, and whether the result holds together, is
-`ebbtide.transaction`'s to say. See "Table Features" in PROTOCOL.md.
+This module says what a caller may set. `ebbtide.transaction` says which features that takes, and whether the result is
+valid. See "Table Features" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MANAGED: Final = frozenset(
         *_ENABLEMENT,
     }
 )
-# What may stay as it is but not change, and why.
+# Properties that may stay but not change, and why.
 _FIXED: Final = {
     "delta.columnMapping.mode": "the schema would have to get column ids and physical names, which Ebbtide does not "
     "assign yet",
@@ -73,7 +73,7 @@ _FIXED: Final = {
     "delta.enableVariantShredding": "Ebbtide writes variants unshredded",
 }
 
-# Of these, what a new table may have.
+# Those of them that a new table may have.
 _FREE_AT_FIRST: Final = frozenset({"delta.columnMapping.mode", "delta.enableRowTracking"})
 
 
@@ -92,7 +92,7 @@ def set_properties(
 ) -> AlterResult:
     """Set table properties. `delta.feature.<name> = supported` adds a feature and is not stored.
 
-    Always a commit, also when the values are those the table has: a job can wait for the version it made.
+    Always commits, even if the values are those the table has: a job can wait for the version it made.
     """
     if not properties:
         raise RequestError("SET TBLPROPERTIES needs at least one property.")
@@ -117,7 +117,7 @@ def unset_properties(
     options: WriteOptions,
     hint: Snapshot | None = None,
 ) -> AlterResult:
-    """Take properties away, so that their defaults hold again. What they once brought to the protocol stays."""
+    """Remove properties, so that their defaults apply again. Features that they added to the protocol stay."""
     spelled = [_spell_key(key) for key in keys]
     if not spelled:
         raise RequestError("UNSET TBLPROPERTIES needs at least one property.")
@@ -136,7 +136,7 @@ def unset_properties(
 def add_feature_support(
     store: ObjectStore, name: str, *, options: WriteOptions, hint: Snapshot | None = None
 ) -> AlterResult:
-    """Let the protocol support a feature, without switching anything on. Nothing happens when it does already."""
+    """Make the protocol support a feature, without enabling anything. Nothing happens if it already does."""
     feature = _feature_name(name)
     operation = Operation(
         "SET TBLPROPERTIES",
@@ -176,9 +176,9 @@ def _commit(
 
 
 def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that a table may be made with, under the names Delta gives them; RequestError for others.
+    """The properties that a new table may have, in Delta's spelling; RequestError for others.
 
-    A new table may have constraints, column mapping and row tracking, which an older one cannot get this way.
+    A new table may have constraints, column mapping and row tracking, which an existing one cannot get this way.
     """
     spelled = _spell_keys(properties, is_new=True)
     TableProperties.check(spelled)
@@ -194,7 +194,7 @@ def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spell_keys(properties: Mapping[str, str], *, is_new: bool = False) -> dict[str, str]:
-    """The properties under the names Delta gives them; RequestError for one that nobody may set."""
+    """The properties in Delta's spelling; RequestError for one that nobody may set."""
     spelled: dict[str, str] = {}
     for key, value in properties.items():
         name = _spell_key(key, is_new=is_new)
@@ -305,7 +305,7 @@ def _actions_to_unset(snapshot: Snapshot, keys: Sequence[str], *, if_exists: boo
 
 
 def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> None:
-    """A value that means what the table says already is no change."""
+    """Refuse a changed value. One that means the same as the present value is no change."""
     declared = next(declared for declared in TableProperties.declared() if declared.name == name)
     current = snapshot.properties.raw(name)
     before = declared.default if current is None else declared.parsed(current)
@@ -317,7 +317,7 @@ def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> No
 
 
 def _stale(snapshot: Snapshot, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Notes on when in-commit timestamps began go when these end."""
+    """The properties that say when in-commit timestamps began; removed when those are turned off."""
     ends = properties.get("delta.enableInCommitTimestamps", "true").strip().lower() == "false"
     return _ENABLEMENT if ends and snapshot.properties.enable_in_commit_timestamps else ()
 

@@ -1,8 +1,8 @@
 """What does turning deletion vectors on mean for everyone else who reads the table?
 
-The protocol of the table goes up, so an engine without the feature refuses it from then on: that is the price, and this
-report says it before it is paid. It reads the log alone. What other engines can do is written down in `ENGINES`, with
-where the knowledge comes from; what is not known is called unknown.
+The table's protocol goes up, so an engine without the feature refuses it from then on: that is the price, and this
+report names it before it is paid. It reads only the log. `ENGINES` lists what other engines can do and how we know;
+what we do not know is called unknown.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CompatibilityReport:
     version: int
     protocol: Protocol
     state: VectorState
-    # What turning vectors on would make of it; the same as `protocol` when readers know them already.
+    # The protocol after turning vectors on; the same as `protocol` when readers already know them.
     protocol_after: Protocol
     obstacles: tuple[Obstacle, ...]
     num_deletion_vectors: int
@@ -130,7 +130,7 @@ class CompatibilityReport:
 
 
 def compatibility_report(snapshot: Snapshot) -> CompatibilityReport:
-    """What the log says about deletion vectors in this table, now and after they were turned on."""
+    """What the log says about deletion vectors in this table, now and after turning them on."""
     vectors = pc.sum(pc.is_valid(snapshot.files.column("deletion_vector"))).as_py()
     return CompatibilityReport(
         table_url=snapshot.store.url,

@@ -1,8 +1,8 @@
-"""How is a table made without rows, or emptied and made anew?
+"""How is a table created without rows, or replaced by an empty one?
 
     create                  a table where there is none
-    create_if_not_exists    the same; a table that is there is left alone
-    replace                 another table in the place of one that is there: its rows go, its id and history stay
+    create_if_not_exists    the same; an existing table is left alone
+    replace                 a new definition for an existing table: its rows go, its id and history stay
     create_or_replace       whichever of the two is possible
 
 No data file is read or written. Spark is asked only whether the expressions of generated columns and constraints can
@@ -56,7 +56,7 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True)
 class CreateResult:
-    """`version` is the version that was made; None: the table was there, and was left alone."""
+    """`version` is the version that was made; None: the table existed and was left alone."""
 
     version: int | None
     table_url: str
@@ -110,7 +110,7 @@ def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transact
 
 
 def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
-    """Every expression of the table must mean something over its columns; a generated one over those that are not."""
+    """Check that every expression resolves over the table's columns, and generated ones over those that are not."""
     if not target.schema.fields:
         return
     generated = generated_columns(target)
@@ -127,7 +127,7 @@ def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
             given = plain.select(value.alias("v")).schema.fields[0].dataType
         stored(value, given, item)
     enforced(spark.createDataFrame([], T.StructType(fields)), target)
-    # No column is given, so every default is looked at.
+    # No column is given, so every default is checked.
     border.analyse(completed(plain, target, given=frozenset()))
 
 

@@ -1,4 +1,4 @@
-"""What must the log say of a table that is made, or made anew?
+"""What must the log say of a table that is created or replaced?
 
 A `TableDefinition` is what a caller wants: columns, partitioning, properties, a comment. `define_table` turns it
 into the commit's protocol and metadata, or says why there can be no such table. It reads only the definition and, for a
@@ -64,7 +64,7 @@ _ROW_TRACKING_COLUMNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A table as somebody wants it. `properties` may hold `delta.feature.<name>` and `comment`."""
+    """A table as the caller wants it. `properties` may hold `delta.feature.<name>` and `comment`."""
 
     schema: StructType
     partition_columns: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ class TableDefinition:
 def schema_of(schema: T.StructType, *, keeps_rules: bool = False) -> StructType:
     """The columns of a DataFrame as a table has them.
 
-    A frame's columns say nothing of what later rows may hold, so all of them are nullable, and metadata that engines
-    keep for themselves is left out. With `keeps_rules` the schema is somebody's words for the table and is kept.
+    A frame's columns say nothing about later rows, so all of them are nullable, and metadata that engines keep for
+    themselves is left out. With `keeps_rules` the schema is meant for the table and is kept as it is.
     """
     described = _describe_type(_with_lengths_noted(schema).jsonValue(), keeps_rules=keeps_rules)
     _refuse_repeated(schema)
@@ -92,8 +92,8 @@ def define_table(
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata of the table.
 
-    `replaced` is the table whose place it takes; `keeps_properties` leaves those it had where no new ones are given.
-    `defaults` are properties for what the definition does not speak of.
+    `replaced` is the table that it replaces; `keeps_properties` keeps its properties unless new ones are given.
+    `defaults` are properties that the definition does not set.
     """
     if replaced is not None and "delta.clustering" in replaced.domain_metadata:
         raise UnsupportedFeatureError(
@@ -146,7 +146,7 @@ def target_of(store: ObjectStore, protocol: Protocol, metadata: Metadata, *, con
 
 
 def _check_definition(definition: TableDefinition, configuration: Mapping[str, str], mode: str) -> tuple[str, ...]:
-    """The partition columns as the schema spells them; RequestError for a table that cannot be."""
+    """The partition columns as the schema spells them; RequestError for a table that cannot exist."""
     schema = definition.schema
     if schema.fields and all(item.type == _VOID for item in schema.fields):
         raise RequestError(
@@ -164,7 +164,7 @@ def _check_definition(definition: TableDefinition, configuration: Mapping[str, s
 
 
 def _refuse_identities(schema: StructType) -> None:
-    """No table is made into which Ebbtide itself could not write a row."""
+    """Refuse identity columns: Ebbtide could not write a row into such a table."""
     for kind in _types(schema):
         for item in kind.fields if isinstance(kind, StructType) else ():
             if item.is_identity:
@@ -176,7 +176,7 @@ def _refuse_identities(schema: StructType) -> None:
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """RequestError for a name that cannot stand in a file of a table without column mapping."""
+    """RequestError for a name that files cannot have without column mapping."""
     for name in names:
         if _INVALID_CHARACTERS.search(name):
             raise RequestError(
@@ -353,7 +353,7 @@ def _map_columns(schema: StructType, first: int) -> tuple[StructType, int]:
 
 
 def _with_row_tracking(configuration: dict[str, str], replaced: Snapshot | None) -> dict[str, str]:
-    """Row ids that a later rewrite must keep get columns of their own, whose names no user would choose."""
+    """Name the columns in which later rewrites keep row ids, as no user would name them."""
     if not TableProperties.parse(configuration).enable_row_tracking:
         return configuration
     before = {} if replaced is None else replaced.metadata.configuration

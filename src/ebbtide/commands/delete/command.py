@@ -7,8 +7,8 @@ allows:
 - any other condition: candidate files are scanned for matches (`delete.rows`). Where the table has deletion vectors the
   matches are marked and the data files stay; else the files that hold a match are rewritten without the matching rows.
 
-A row for which the condition is null stays. When nothing matches, nothing is committed. When another writer was there
-first, the deletion follows it instead of giving up, unless the request says otherwise.
+A row for which the condition is null stays. When nothing matches, nothing is committed. When another writer
+commits first, the deletion follows it instead of giving up, unless the request says otherwise.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class DeleteCommand(RowLevelCommand[DeleteRequest, DeleteMetrics, DeleteResult])
         return bind_matcher(self.spark, snapshot, self.request)
 
     def search(self) -> RowSearch:
-        """Whoever looks for the rows."""
+        """What looks for the rows."""
         return SparkSearch(self.spark)
 
     def plan(self, snapshot: Snapshot, matcher: Matcher | None) -> Plan:
-        """How what `matcher` chooses (None: everything) will be deleted from the snapshot."""
+        """How to delete what `matcher` chooses (None: everything) from the snapshot."""
         return plan_rows(self.spark, snapshot, matcher, self.request.options.deletion_vectors)
 
     def perform_delete(self, transaction: Transaction, plan: Plan) -> FileRemoval | RowDeletion:
-        """The deletion that the plan says, from the transaction's snapshot; nothing is committed."""
+        """Carry out the plan on the transaction's snapshot; nothing is committed."""
         record_reads(self.spark, transaction, plan)
         snapshot = transaction.snapshot
         if isinstance(plan, WholeTable | WholeFiles):

@@ -1,6 +1,6 @@
 """What would a DELETE do, and what would it cost?
 
-The same snapshot, condition and scan as the real thing, up to the point where something would be written. So the rows
+The same snapshot, condition and scan as the real DELETE, up to the point where something would be written. So the rows
 are counted exactly; the bytes to write are exact for deletion vectors and an estimate for rewritten files.
 """
 
@@ -33,7 +33,7 @@ class DeleteForecast:
     version: int
     num_files: int
     size_in_bytes: int
-    # Files whose data must be looked at; none when the log alone decides.
+    # Files whose data must be read; none when the log alone decides.
     num_scanned_files: int
     num_scanned_bytes: int
     num_deleted_rows: int | None

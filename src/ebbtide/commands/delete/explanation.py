@@ -1,7 +1,7 @@
 """How would a DELETE go about it?
 
 What EXPLAIN shows: the plan that the condition leads to, and the files that it would have to open. Only the log is
-asked. How many rows would go is what a dry run counts (`delete.dry_run`), which opens the files.
+read. A dry run (`delete.dry_run`) opens the files and counts the rows that would go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How are whole files deleted?
 
-The log alone decides which files go: all of them, or those that partition values choose. Nothing is read, and when
-another writer won the race, the newest version is simply asked again.
+The log alone decides which files go: all of them, or those that partition values choose. No data is read. When
+another writer wins the race, the files are chosen again from the newest version.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FileRemoval:
 
     @property
     def keeps_row_ids(self) -> bool:
-        """No row is written anew."""
+        """No row is rewritten."""
         return True
 
     def actions(self) -> tuple[RemoveFile, ...]:

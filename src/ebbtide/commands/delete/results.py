@@ -71,7 +71,7 @@ class DeleteMetrics:
         named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
         shown = {name: named[name] for name in _HISTORY_METRICS}
         if self.num_deleted_rows == 0 and self.num_removed_files != 0:
-            # Files went, but nobody knows how many rows they had: say nothing rather than zero.
+            # Files went whose row counts are unknown: record nothing rather than zero.
             for name in ("numDeletedRows", "numCopiedRows", "numAddedFiles"):
                 del shown[name]
         return shown
@@ -106,7 +106,7 @@ class DeleteResult(CommandResult[DeleteMetrics]):
 
 
 def skipping_metrics(snapshot: Snapshot, candidates: pa.Table) -> DeleteMetrics:
-    """The counters of choosing files: the table, and what of it has to be looked at."""
+    """The counters of choosing files: those of the table, and those to be searched."""
     return DeleteMetrics(
         num_files_before_skipping=snapshot.num_files,
         num_bytes_before_skipping=snapshot.size_in_bytes,

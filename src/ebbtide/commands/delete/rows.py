@@ -1,7 +1,7 @@
 """How are single rows deleted from files, and how does that follow a concurrent writer?
 
 Candidates are scanned for matches once. Matches are marked in deletion vectors, or their files are rewritten, as the
-plan says. When another writer won the race, only what that writer changed is looked at again:
+plan says. When another writer wins the race, only what that writer changed is searched again:
 
 - files unchanged: what we did stands;
 - a vector that only grew: ours is united with it on the driver, and a row both deleted counts for the winner;
@@ -9,8 +9,8 @@ plan says. When another writer won the race, only what that writer changed is lo
 - a file that we rewrote was changed: our new files hold rows of its old state, so what was rewritten together is
   rewritten once more; which rows must go is still known.
 
-The result is what the deletion would have been had it started after the winner. What was written and is not needed any
-more is deleted: no commit has named it. A file of vectors goes only when none of its vectors is needed.
+The result is what the deletion would have been had it started after the winner. What was written but is no longer
+needed is deleted: no commit has named it. A file of vectors is deleted only when none of its vectors is needed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Rewrite:
 
     matched: Matched
     work: FileWork
-    # Whether the rows took their ids along: those of a table that tracked rows when they were written.
+    # Whether the rows kept their ids: they do if the table tracked rows when they were written.
     keeps_row_ids: bool
 
 
@@ -131,7 +131,7 @@ class RowDeletion:
         return predicate_parameter(self.plan.matcher)
 
     def discard(self, *, keeping: RowDeletion | None = None) -> None:
-        """Delete what was written, except what `keeping` uses. Only for work that no commit has named, or may have."""
+        """Delete what was written, except what `keeping` uses. Only if no commit can have named it."""
         kept = [] if keeping is None else keeping.parts
         for part in self.parts:
             part.discard(self.snapshot.store, keeping=kept)
@@ -141,7 +141,7 @@ class RowDeletion:
     def delete_from(self, candidates: pa.Table, *, rewritten: Matched = ()) -> None:
         """Find the matching rows of these files of the snapshot and write what marks or replaces them.
 
-        `rewritten` are further files, whose matches are known and which are rewritten in the same go.
+        `rewritten` are further files with known matches, rewritten in the same write.
         """
         files = resolve_files(self.snapshot, candidates, storage_options=self.options.storage_options)
         started = time.monotonic()
@@ -210,7 +210,7 @@ class RowDeletion:
         self.marked += mark_rows(self.snapshot, united, options=self.options)
 
     def take_over_rewrites(self, rewrites: Sequence[_Rewrite], standing: Standing) -> Matched:
-        """Keep the rewrites whose files stand as they were; the answer is what must be rewritten again."""
+        """Keep the rewrites whose files did not change; return what must be rewritten again."""
         again: list[tuple[ScanFile, RowIndexSet]] = []
         for rewrite in rewrites:
             if all(standing.now(add) is add for add in rewrite.work.replaced):

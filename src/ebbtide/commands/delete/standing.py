@@ -1,7 +1,7 @@
 """What did winners leave of the files that a deletion has read?
 
-A file that nobody changed stands. One whose vector only grew is known as well: no row of it came back, so what we know
-of its rows still holds. Everything else must be looked at again, if a deletion that began now would look at it at all.
+A file that nobody changed stands. So does one whose vector only grew: no row came back, so what we know of its rows
+still holds. Everything else must be searched again, if a deletion that began now would search it at all.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class Standing:
 
     changes: FileChanges
     marked: MarkedRows
-    # Of files that are not as we read them.
+    # Of files that have changed since we read them.
     changed: frozenset[str]
-    # Those of them in which no row came back: as they are now.
+    # Those of them in which no row came back, in their new state.
     known: Mapping[str, AddFile]
-    # Candidates with rows that we have not looked at.
+    # Candidates with rows that we have not searched.
     unknown: pa.Table
 
     @classmethod
     def of(cls, lost: Lost, candidates: pa.Table, marked: MarkedRows) -> Standing:
         changes = lost.changes()
         restated = {changes.canonical(add.path): add for add in add_files(changes.restated)}
-        # A file that a fresh start would not look at holds nothing of ours any more.
+        # A file that a deletion starting now would not search holds no match any more.
         regarded = among(changes.vector_changed, candidates)
         now = {changes.canonical(add.path): add for add in add_files(regarded)}
         before = live_files_at(lost.read, set(now))
@@ -81,6 +81,6 @@ class Standing:
         )
 
     def now(self, add: AddFile) -> AddFile | None:
-        """The file as it is now, if all its rows were seen by us: the very same object when nobody changed it."""
+        """The file's new state, if we have seen all its rows; `add` itself when nobody changed the file."""
         path = self.changes.canonical(add.path)
         return self.known.get(path) if path in self.changed else add

@@ -1,9 +1,9 @@
-"""How is a column that is bound to the source, as in `source["id"]`, asked of the rows that a merge keeps of it?
+"""How does a column that is bound to the source, as in `source["id"]`, apply to the rows that a merge keeps of it?
 
-On classic Spark such a column means the source's rows wherever they are carried. On Connect it means the plan that it
+On classic Spark such a column means the source's rows wherever they go. On Connect it means the plan that it
 was taken from, and a merge does not read that plan again: it has computed the source once. So the Column's printed form
 is turned into SQL over the columns of the source. That is a guess, and it counts only when Spark says that both mean
-the same where the source's names can mean nothing else. Without that proof the merge is refused before any work.
+the same, in a place where the source's names are unambiguous. Without that proof the merge is refused before any work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Rebinder:
     source: Source
 
     def rebound(self, column: Column) -> Column:
-        """The same, over the columns of `Source.frame` where it was bound to the source itself."""
+        """The same column; over the columns of `Source.frame` if it was bound to the source itself."""
         if not border.is_connect(self.spark) or not self._is_bound(column):
             return column
         fields = {key: field.name for key, field in self.source.fields.items()}

@@ -39,7 +39,7 @@ __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
 _NOT_DETERMINISTIC: Final = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
 _AGGREGATE: Final = "DELTA_AGGREGATION_NOT_SUPPORTED"
-# What Spark says of an expression that needs more than one row, or makes more than one.
+# Spark's errors for an expression that reads or makes more than one row.
 _NOT_OF_ONE_ROW: Final = (
     "INVALID_WHERE_CONDITION",
     "UNSUPPORTED_EXPR_FOR_OPERATOR",
@@ -53,7 +53,7 @@ Kind = Literal["update", "delete", "insert"]
 
 @dataclass(frozen=True, slots=True)
 class BoundClause:
-    """A clause that holds for this table; `condition` is true where none was given."""
+    """A clause that was checked against this table; `condition` is true if none was given."""
 
     kind: Kind
     condition: Column
@@ -77,7 +77,7 @@ class BoundClause:
 
 @dataclass(frozen=True, slots=True)
 class BoundMerge:
-    """A merge that holds for this snapshot. `metadata` is the table's, with the columns that the merge adds."""
+    """A merge that was checked against this snapshot. `metadata` is the table's, plus the merge's new columns."""
 
     condition: Column
     text: str | None
@@ -92,7 +92,7 @@ class BoundMerge:
 
     @property
     def updates_to_source_rows(self) -> bool:
-        """Whether every matched row becomes its partner: then nothing of the old row is needed."""
+        """Whether every matched row becomes its source row, so that the old row is not needed."""
         return len(self.matched) == 1 and self.matched[0].takes_source_row(self.schema)
 
     @property
@@ -101,7 +101,7 @@ class BoundMerge:
 
     @property
     def needs_partners(self) -> bool:
-        """Whether it matters which rows of the source found a partner."""
+        """Whether it matters which source rows have a match."""
         return bool(self.not_matched) or self.updates_to_source_rows
 
     @property
@@ -110,9 +110,9 @@ class BoundMerge:
 
 
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
-    """The request, checked against both sides; RequestError or one of its kind if it cannot be done."""
+    """The request, checked against both sides; a RequestError if it cannot be done."""
     alias = request.target_alias or border.HelperNames(snapshot.schema.names, source.columns).pick("target")
-    # Without an alias of the user's there is nothing to call the table by, and Spark's messages show no name of ours.
+    # Without an alias from the user the frame gets none, so that Spark's messages show no name of ours.
     target = empty_frame(spark, snapshot)
     target = target.alias(alias) if request.target_alias else target
     metadata = evolve_metadata(snapshot, request, source)
@@ -165,7 +165,7 @@ class _Binder:
         return BoundClause(kind, condition, shown, text, assignments, clause.values is None)
 
     def condition(self, scope: DataFrame, condition: Expression, where: str) -> Column:
-        """The condition as a column, when it can decide about a row of `scope`."""
+        """The condition as a column, checked against `scope`."""
         shown = _shown(condition)
         if not isinstance(condition, str | Column):
             raise RequestError(f"The condition of {where} is SQL text or a Column, not {type(condition).__name__}.")
@@ -210,8 +210,8 @@ class _Binder:
         for target, (_, value) in zip(targets, values, strict=True):
             columns.append(self._value(value, target))
         with _reading(f"the values of {kind.upper()}"):
-            # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
-            # One filter for all: each question takes the analyser as long as there are columns.
+            # A filter refuses what reads or makes several rows: aggregates, windows, explode.
+            # One filter for all: the analyser's time per question grows with the columns.
             border.analyse(scope.where((columns[0] if len(columns) == 1 else F.struct(*columns)).isNull()))
             types = scope.select(*(column.alias(f"c{place}") for place, column in enumerate(columns))).schema.fields
             # Values that are SQL text are not bound to anything.
@@ -274,7 +274,7 @@ class _Binder:
                 yield whole
 
     def _check_nested(self, assignment: Assignment) -> None:
-        """Without evolution a struct has exactly the fields of its column: nothing is dropped or made up silently."""
+        """Without evolution a struct has exactly the fields of its column: nothing is silently dropped or filled in."""
         if not self.evolves and not has_same_fields(assignment.given, assignment.target.field.type):
             raise RequestError(
                 f"The value for '{assignment.target.shown}' is {assignment.given.simpleString()}, and the column has "
@@ -315,7 +315,7 @@ def _plain(error: Exception) -> str:
 
 @contextmanager
 def _reading(what: str) -> Iterator[None]:
-    """Ask the analyser, and say what it finds in the words of a merge."""
+    """Ask the analyser, and report its errors in the terms of a merge."""
     try:
         with border.spark_errors(f"reading {what}"), border.asking_the_analyser():
             yield

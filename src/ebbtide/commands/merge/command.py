@@ -2,7 +2,7 @@
 
 `MergeCommand` checks the request (`merge.clauses`), computes the source once (`merge.source`), chooses the files that
 can matter (`merge.pruning`) and does the work (`merge.rows`). When there is nothing to change nothing is committed,
-except the record of an application's transaction. When another writer was there first, the merge follows it instead of
+except the record of an application's transaction. When another writer commits first, the merge follows it instead of
 giving up, unless the request says otherwise.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["MergeCommand"]
 class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
     """One MERGE; `run` does all of it."""
 
-    # Tests choose others, so that tiny tables go every way.
+    # Tests choose others, so that tiny tables take every path.
     thresholds: MergeThresholds = field(default_factory=MergeThresholds)
 
     METRICS: ClassVar[type[MergeMetrics]] = MergeMetrics

@@ -1,6 +1,6 @@
 """Which columns and nested fields does a MERGE add to the table, and how are values stored in the changed schema?
 
-Only `*` and columns that a clause assigns bring something new, under the source's own name. A struct of the source that
+Only `*` and assigned columns can add something, under the source's own name. A struct of the source that
 lacks fields of its column is assigned field by field, so that the other fields keep their values.
 """
 
@@ -22,7 +22,7 @@ from ebbtide.protocol.schema_evolution import evolved_metadata
 
 __all__ = ["UNRESOLVED", "split_by_field", "evolve_metadata", "has_same_fields"]
 
-# What the reference calls a name in a merge that means nothing.
+# The reference's error class for a name in a merge that does not resolve.
 UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 
 
@@ -62,7 +62,7 @@ def _protocol_field(column: T.StructField) -> StructField:
 
 
 def _along(field: StructField, path: Sequence[str]) -> StructField:
-    """The field with nothing in it but what the path leads to."""
+    """The field with only those nested fields that the path leads to."""
     if len(path) == 1 or not isinstance(field.type, StructType):
         return field
     inner = field.type.get(path[1])
@@ -81,7 +81,7 @@ def _unite_fields(one: StructField, other: StructField) -> StructField:
 
 
 def split_by_field(assignment: Assignment) -> Iterator[Assignment]:
-    """A struct of the source that lacks fields of the column is assigned field by field, so that those are kept."""
+    """Assign a struct of the source that lacks fields of the column field by field, so that those are kept."""
     given, wanted = assignment.given, assignment.target.field.type
     if _covers(given, wanted) or not (isinstance(given, T.StructType) and isinstance(wanted, StructType)):
         yield assignment

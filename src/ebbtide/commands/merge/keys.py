@@ -2,9 +2,9 @@
 
 ON usually has equalities `t.key = s.key`. The smallest and the largest key of the source rule out files (`KeyRange`).
 
-Where ON says `t.key = s.key` and nothing else, and no clause looks further, it is enough to know which keys the source
-has. A set of whole numbers is a set of bits, which Spark looks up as it does the marks of files (`scan.mark_lookup`):
-nothing is hashed, sent around or joined. That pays for many keys; few are joined quicker than they are gathered.
+Where ON is only `t.key = s.key`, and no clause needs more, it is enough to know which keys the source has. A
+set of whole numbers is a set of bits, which Spark looks up as it does the marks of files (`scan.mark_lookup`): nothing
+is hashed, shuffled or joined. That pays off for many keys; a few are joined faster than they are gathered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["WHOLE_NUMBERS", "KeyBounds", "KeyRange", "KeyRanges", "SourceKeys"]
 WHOLE_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LONGEST_KEY: Final = 1000
-# Keys lie as close as in the largest lookup: 4,096 blocks of 65,536 bits.
+# The widest range of keys that the largest lookup holds: 4,096 blocks of 65,536 bits.
 _MOST_VALUES: Final = 4096 << 16
 # The number of a row that has no key of the source; no key has it.
 _NO_KEY: Final = (1 << 33) - 1
@@ -45,14 +45,14 @@ class KeyRange:
 
     @property
     def num_bytes(self) -> str:
-        """SQL expression for the key's size in bytes, about."""
+        """SQL expression for the key's approximate size in bytes."""
         is_text = isinstance(self.type, T.StringType)
         return f"coalesce(octet_length({self.key}), 0) + 16" if is_text else "8"
 
     def condition(self, low: str | None, high: str | None) -> str | None:
-        """SQL that holds for every matching row; None when there is none that can be trusted."""
+        """SQL that is true for every matching row; None when no such SQL can be trusted."""
         if low is None or high is None:
-            # No key of the source is anything but null, and null equals nothing.
+            # Every key of the source is null, and null equals nothing.
             return "false"
         bounds = [self._literal(low), self._literal(high)]
         if None in bounds:
@@ -77,7 +77,7 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """The equalities of ON. `decide_alone`: ON says nothing else, and no clause for matched rows has a condition."""
+    """The equalities of ON. `decide_alone`: ON has no other part, and no clause for matched rows has a condition."""
 
     ranges: tuple[KeyRange, ...] = ()
     decide_alone: bool = False
@@ -100,13 +100,13 @@ class KeyRanges:
         return found
 
     def found(self, answers: Mapping[str, Any]) -> list[tuple[KeyRange, str | None, str | None]]:
-        """Each with the answers to `aggregates`."""
+        """Each range with its answers to `aggregates`."""
         return [(item, answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(self.ranges)]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBounds:
-    """Between which numbers the keys of a source lie. `column` is the target's side of ON and `key` the source's."""
+    """The smallest and the largest key of a source. `column` is the target's side of ON and `key` the source's."""
 
     column: str
     key: str
@@ -155,6 +155,6 @@ class SourceKeys:
     def paired(self, spark: SparkSession, target: DataFrame) -> DataFrame:
         """The rows of the target that have a partner."""
         bounds = self.bounds
-        # The bounds a second time, as Parquet can skip by them.
+        # The bounds once more, in a form by which Parquet can skip.
         near = target.where(f"{bounds.column} BETWEEN {bounds.low} AND {bounds.high}")
         return near.where(self.lookup.is_marked(spark, "0L", bounds.number_of_partner))

@@ -1,10 +1,10 @@
 """Which rows of the target does a MERGE change, and may it?
 
-Source and target are joined by ON, and for every row of the target it is decided which clause it falls to. What comes
-to the driver is, as for DELETE, one 64-bit word for each 64 rows of a file in which something changes, for each of the
-four things that can happen to a row. The same words tell whether a row of the target has found more than one row of
-the source: then there are more pairs than bits. Where that matters, words of the source's own rows come with them and
-tell which of those have a partner. Where ON only compares whole numbers nothing is joined (`merge_keys`).
+Source and target are joined by ON, and a clause is chosen for every row of the target. What comes to the driver is, as
+for DELETE, one 64-bit word per 64 rows of a file in which something changes, for each of the four things that can
+happen to a row. The same words show whether a target row matches more than one source row: then there are more pairs
+than bits. Where it matters, words for the source's own rows come along and show which of them have a match. Where ON
+only compares whole numbers, nothing is joined (`merge.keys`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["ChangedFile", "Matches", "chosen_clause", "find_matches"]
 
 # The four things that can happen to a row of the target, and the columns of their words.
 _KINDS: Final = ("matched_updated", "matched_deleted", "missing_updated", "missing_deleted")
-# What happens to a row of the source, which is in no file.
+# The same for a row of the source, which is in no file.
 _PARTNERED: Final = len(_KINDS)
 _BOTH_ROWS: Final = f"""
     inline(CASE
@@ -71,9 +71,9 @@ class ChangedFile:
 
 @dataclass(slots=True)
 class Matches:
-    """`files` in which a row changes; `paired` are the paths of all files in which a row found a partner, if asked.
+    """`files` in which a row changes; `paired` are the paths of all files with a matched row, if requested.
 
-    `partners` are the rows of the source that found one; None when nobody looked.
+    `partners` are the source rows with a match; None if they were not searched for.
     """
 
     files: list[ChangedFile] = field(default_factory=list)
@@ -89,12 +89,12 @@ class Matches:
 
     @property
     def partners_are_single(self) -> bool:
-        """Whether no row of the source has two matched rows. As many partners as matched rows: none of them has two of
-        those, for a matched row has one partner, or the merge would have been refused."""
+        """Whether no source row matches two target rows. Each matched row has exactly one partner, or the merge would
+        have been refused. So with as many partners as matched rows, no partner has two."""
         return self.partners is not None and self.partners.count == self.count("matched_updated")
 
     def changed_rows(self, files: Sequence[ScanFile]) -> list[tuple[ScanFile, RowIndexSet]]:
-        """Each of the files with the rows of it that change."""
+        """The files, each with its changed rows."""
         changed = {item.file.spark_path: item.changed for item in self.files}
         return [(file, changed.get(file.spark_path, RowIndexSet())) for file in files]
 
@@ -111,8 +111,8 @@ def find_matches(
 ) -> Matches:
     """Join and decide. RequestError when a row has several partners, unless the strategy allows it.
 
-    Rows for which `relevant` (SQL over the target) does not hold are left out, for nothing can happen to them. Files
-    are left out by the same condition, and it must not be their layout that decides whether a merge is refused.
+    Rows for which `relevant` (SQL over the target) is not true are left out: nothing can happen to them. The same
+    condition leaves out files, and the layout of files must not decide whether a merge is refused.
     """
     matches = Matches(partners=Partners() if merge.needs_partners else None)
     for chunk in chunks_of(files):
@@ -126,7 +126,7 @@ def find_matches(
             decided = _decide_by_join(scan, target, merge, source, way)
         else:
             decided = _decide_by_lookup(scan, source.keys.paired(spark, target), merge, source.keys)
-        # Where partners matter there is a second one for each pair: the row of the source, with no file.
+        # Where partners matter there is a second row per pair: the source row, which has no file.
         rows = decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided
         folded = _fold_kinds(rows, merge, few=few, with_paired=strategy.needs_paired_files)
         with border.spark_errors(f"joining the source with {snapshot.store.url}"):
@@ -149,7 +149,7 @@ def chosen_clause(clauses: Sequence[BoundClause]) -> Column:
 def _decide_by_join(
     scan: PositionedScan, target: DataFrame, merge: BoundMerge, source: Source, way: JoinWay
 ) -> DataFrame:
-    """One row for each pair (and each row without a partner, where that matters): file, row, is_pair, kind, partner."""
+    """One row per pair (and per row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
     joined = source.joined_to(target, merge.condition, how, way=way)
     names = border.HelperNames(scan.frame.columns)
@@ -159,7 +159,7 @@ def _decide_by_join(
         F.expr(f"{source.row_id} AS {partner}"),
         _kind(merge.matched, 0).alias(matched_kind),
     )
-    # From here on there are only columns of the target, so the clauses for rows without a partner see no others.
+    # From here on there are only target columns, so the clauses for rows without a partner see no others.
     is_pair = f"{partner} IS NOT NULL"
     kind = F.expr(f"CASE WHEN {is_pair} THEN {matched_kind} END")
     if merge.by_source:

@@ -1,9 +1,9 @@
-"""Which rows of the source found a partner in the target?
+"""Which rows of the source have a match in the target?
 
-The join that finds the rows to change knows it already, so nobody has to join again for the rows to insert. Rows of the
-source have numbers (`merge_source`): the part of the source that a row is in, and its place there; or, where keys are
-looked up (`merge_keys`), the number of its key. So they are kept as rows of files are, a set of places for each part,
-and Spark looks them up in the same way (`scan.mark_lookup`).
+The join that finds the rows to change already knows, so the rows to insert need no second join. Rows of the source have
+numbers (`merge.source`): the part of the source that a row is in, and its position there; or, where keys are looked up
+(`merge.keys`), the number of its key. So they are kept like the rows of files, as one set of positions per part, and
+Spark looks them up in the same way (`scan.mark_lookup`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORD_BITS: Final = PLACE_BITS - 6
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """The rows that have a partner, by the part of the source they are in."""
+    """The source rows that have a match, by part of the source."""
 
     places: Mapping[int, RowIndexSet] = field(default_factory=dict)
 

@@ -1,13 +1,13 @@
 """How is a table changed by a source?
 
-    insert only     rows of the source without a partner are written; nothing else is touched
-    otherwise       first the rows to change are found (`merge.matching`), then everything new is written in one go
+    insert only     source rows without a match are written; nothing else is touched
+    otherwise       first the rows to change are found (`merge.matching`), then everything new is written at once
                     (`merge.writing`). With deletion vectors the changed rows are marked in their files and nothing else
                     is written; without, the files are replaced.
-    upsert          where all rows of the source are written as they are, whoever finds a partner, the write does not
-                    wait for the matches
+    upsert          where all source rows are written unchanged, with or without a match, the write does not wait for
+                    the matches
 
-Which of these it is, the strategy says. Every stage gives a value to the next; on any error nothing is left behind.
+The strategy says which of these it is. Every stage gives a value to the next; an error leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["MergeOutcome", "MergePlan", "perform_merge"]
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """All that a merge of one snapshot needs. The source has been computed, and `files` are those that can matter."""
+    """Everything that a merge of one snapshot needs. The source is computed, and `files` are those that can matter."""
 
     spark: SparkSession
     request: MergeRequest
@@ -47,13 +47,13 @@ class MergePlan:
     strategy: MergeStrategy
     snapshot: Snapshot
     files: pa.Table
-    # SQL over the target that holds for every row to which a clause can do something; None: to any row.
+    # SQL over the target that is true for every row that a clause can change; None: any row.
     relevant: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """What a merge has found and written, and not committed yet."""
+    """What a merge has found and written, but not committed yet."""
 
     matches: Matches = field(default_factory=Matches)
     work: FileWork = field(default_factory=FileWork)
@@ -109,7 +109,7 @@ def _search(plan: MergePlan, found: Sequence[ScanFile]) -> _Searched:
 
 
 def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
-    """Write the source while its partners are looked for."""
+    """Write the source while its matches are searched for."""
     started = time.monotonic()
     writer = MergeWriter.of(plan.spark, plan.snapshot, plan.merge, plan.source, plan.strategy)
     written = None
@@ -134,14 +134,14 @@ def _write(plan: MergePlan, searched: _Searched, found: Sequence[ScanFile]) -> M
     written, inserted = writer.write(matches, rewritten, found)
     outcome = MergeOutcome(matches, FileWork(written=written), inserted, searched.time_ms)
     if rewritten and not matches.files and not inserted:
-        # Nothing but copies: the conditions of all clauses turned out to hold nowhere.
+        # Nothing but copies: no clause's condition was true for any row.
         outcome.work.discard(plan.snapshot.store)
         outcome, rewritten = replace(outcome, work=FileWork()), []
     return replace(_finish(plan, outcome, rewritten), rewrite_time_ms=elapsed_ms(started))
 
 
 def _finish(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[RewrittenFile]) -> MergeOutcome:
-    """The rows are written: what becomes of the files that they come from."""
+    """Mark or replace the files, now that the rows are written."""
     _check_rows(plan, outcome, rewritten)
     work = replace(outcome.work, replaced=tuple(file.add for file, _ in rewritten))
     if plan.strategy.marks_rows:
@@ -153,8 +153,8 @@ def _finish(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[Rewritte
 def _files_to_rewrite(plan: MergePlan, matches: Matches, found: Sequence[ScanFile]) -> list[RewrittenFile]:
     """The files to replace, with the rows not to copy.
 
-    As in the reference these are all files in which a row was looked at: paired with a row of the source, or any file
-    where rows without a partner matter.
+    As in the reference these are all files with a row that matched, or all candidates where rows without a match
+    matter.
     """
     if not matches.files and not _replaces_unchanged_files(plan, matches):
         return []
@@ -163,9 +163,9 @@ def _files_to_rewrite(plan: MergePlan, matches: Matches, found: Sequence[ScanFil
 
 
 def _replaces_unchanged_files(plan: MergePlan, matches: Matches) -> bool:
-    """Whether files are copied although no row of theirs changes: where rows are inserted, as in the reference.
+    """Whether files are copied although none of their rows change: where rows are inserted, as in the reference.
 
-    A table that only takes appends lets nothing be replaced, and there it can be left out without a difference.
+    An append-only table allows no replacement, and there the copy can be skipped without a difference.
     """
     partners = matches.partners
     may_insert = plan.merge.not_matched and (partners is None or partners.count < plan.source.num_rows)
@@ -173,7 +173,7 @@ def _replaces_unchanged_files(plan: MergePlan, matches: Matches) -> bool:
 
 
 def _check_rows(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[RewrittenFile]) -> None:
-    """What was written is what was found, to the row: else the commit would lose rows or have them twice."""
+    """Check that the written rows are those that were found: else the commit would lose or repeat rows."""
     rows, new_rows = outcome.num_written_rows, outcome.num_new_rows
     before = logical_rows([file.add for file, _ in rewritten])
     copied = None if before is None else before - sum(len(changed) for _, changed in rewritten)

@@ -1,12 +1,12 @@
 """Which files of the target can hold a row that the source matches?
 
-Two things rule files out, by partition values and statistics. Parts of ON that speak of the target alone say so
-directly. Parts of the form `t.key = s.key` say that a matching row's key lies between the smallest and the largest key
-of the source, so these are asked for once, together with the number of rows. When WHEN NOT MATCHED BY SOURCE is among
-the clauses every row of the target matters, and nothing is ruled out.
+Two things rule files out, by partition values and statistics. Parts of ON that use only the target do so directly.
+Parts of the form `t.key = s.key` say that a matching row's key lies between the smallest and the largest key of the
+source, so these are computed once, together with the number of rows. With a WHEN NOT MATCHED BY SOURCE clause every row
+of the target matters, and nothing is ruled out.
 
-Only SQL text is taken apart; a Column counts where its text is proven to mean the same (`scan.conditions`). Which side
-a part speaks of is the analyser's answer, never a guess from its spelling.
+Only SQL text is taken apart; a Column counts where its text is proven to mean the same (`scan.conditions`). The
+analyser decides which side a part uses; its spelling is never a guess.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from ebbtide.transaction import ReadPredicate
 
 __all__ = ["Candidates", "Scopes", "candidates", "key_ranges"]
 
-# With one of these outside brackets, a part says more than `a = b`.
+# With one of these outside brackets, a part is more than `a = b`.
 _OTHER_OPERATORS: Final = frozenset({"and", "or", "not", "between", "in", "like", "is", "case"})
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How to find the files of a snapshot that a merge must look at."""
+    """How to find the files of a snapshot that a merge must search."""
 
-    # SQL over the target that holds for every row which can match; None: any row can.
+    # SQL over the target that is true for every row that can match; None: any row can.
     condition: str | None
-    # The part of it that does not depend on the source, for the judgement of concurrent writers.
+    # The part of it that does not depend on the source, for the check against concurrent writers.
     own_condition: str | None
     alias: str
     reads_everything: bool
-    # SQL over the target that holds for every row to which a clause can do something; None: to any row.
+    # SQL over the target that is true for every row that a clause can change; None: any row.
     relevant: str | None = None
 
     def files(self, spark: SparkSession, snapshot: Snapshot) -> pa.Table:
@@ -62,12 +62,12 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The two sides. The analyser says whether a text speaks of them, and is asked once: a no is a costly exception."""
+    """The two sides. The analyser says which of them a text uses. It is asked once: a no is a costly exception."""
 
     target: DataFrame
     source: DataFrame
     alias: str
-    # Texts that are known to speak of both, and the answers that were given.
+    # Texts that are known to use both, and the answers so far.
     of_both: set[str] = field(default_factory=set)
     _answers: dict[tuple[str, str], T.DataType | None] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class Scopes:
         return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows, merge.alias)
 
     def of_target(self, text: str) -> T.DataType | None:
-        """The type of an expression that speaks of the target and not of the source. It is a part of ON or a clause."""
+        """The type of an expression (a part of ON or of a clause) that uses the target and not the source."""
         if text in self.of_both or not (self._has_targets_alias(text) or self._type("source", text) is None):
             return None
         return self._type("target", text)
@@ -150,7 +150,7 @@ def _target_parts(text: str | None, scopes: Scopes) -> list[str]:
 
 
 def _ends_in_comment(part: str) -> bool:
-    """Such a part cannot be put into a longer text. A part that cannot be read may end in one."""
+    """Whether the part ends in a comment, so that no text can follow it. One that cannot be read might."""
     tokens = tokenize(part)
     return not tokens or tokens[-1].end != len(part)
 
@@ -173,7 +173,7 @@ def _has_plain_order(data_type: T.DataType) -> bool:
 
 
 def _equal_sides(part: str) -> tuple[str, str] | None:
-    """Both sides of `a = b`, where that is all the part says."""
+    """Both sides of `a = b`, if the part is nothing more."""
     tokens = tokenize(part)
     if tokens is None:
         return None
@@ -189,7 +189,7 @@ def _equal_sides(part: str) -> tuple[str, str] | None:
     if len(at) != 1 or tokens[at[0]].text not in {"=", "=="}:
         return None
     left, right = tokens[: at[0]], tokens[at[0] + 1 :]
-    # From token to token: a comment at an end would swallow what is written behind it.
+    # From token to token: a comment at the end would swallow the text after it.
     return (part[left[0].start : left[-1].end], part[right[0].start : right[-1].end]) if left and right else None
 
 

@@ -54,11 +54,11 @@ class InsertClause:
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """Change the rows of a table by the rows of `source`, paired by `condition`.
+    """Change the rows of a table by the rows of `source`, matched by `condition`.
 
-    `target_alias` and `source_alias` are names for the two sides in conditions and values; a source that was given a
-    name by `DataFrame.alias` keeps it where `source_alias` is None. `shown` is what the commit records for the
-    condition where that is not its text.
+    `target_alias` and `source_alias` are names for the two sides in conditions and values; a source that was named
+    by `DataFrame.alias` keeps its name if `source_alias` is None. `shown` is what the commit records for the
+    condition when that is not its text.
     """
 
     store: ObjectStore
@@ -103,7 +103,7 @@ class MergeRequest:
 
 
 def check_last(kind: str, conditions: Sequence[object], *, prefix: str = "DELTA_") -> None:
-    """Refuse a clause behind one without a condition. Spark's parser has the same name for it, but for the prefix."""
+    """Refuse a clause after one without a condition. Spark's parser uses the same error class without the prefix."""
     if any(condition is None for condition in conditions[:-1]):
         raise RequestError(
             f"Only the last WHEN {kind} clause may be without a condition: no row would reach those behind it.",

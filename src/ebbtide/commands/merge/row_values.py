@@ -1,9 +1,9 @@
-"""What does the row look like that a clause makes?
+"""Which values does a row get from its clause?
 
 A value is computed only for the rows of its own clause, and once: a division by zero in another clause fails nothing,
 and a random value is the same in data and change data. Values are cast to the types of their columns, generated columns
-follow, and the rules of the table are enforced. A row that was found to be updated and now falls to no clause fails the
-merge: a condition that depends on the time of day could lose it otherwise.
+are computed, and the table's rules are enforced. A row that was to be updated but now meets no clause's condition
+fails the merge: a condition that depends on the time of day could lose it otherwise.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _Given = Mapping[tuple[str, ...], Column]
 
 @dataclass(frozen=True, slots=True)
 class HelperColumns:
-    """The helper columns of the frames that a merge writes, called like no column of the table or the source."""
+    """The helper columns of the frames that a merge writes. No column of the table or the source has their names."""
 
-    # The number of the clause that a row falls to, and the values of the clauses, by clause and place in it.
+    # The number of a row's clause, and the values of the clauses, by clause and position in it.
     clause: str
     values: Mapping[tuple[int, int], str]
     old_row: str
@@ -88,7 +88,7 @@ class RowMaker:
         )
 
     def updated(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
-        """The target's rows in `scope` with the values of the clause that each falls to."""
+        """The target's rows in `scope`, each with the values of its clause."""
         updates = {number: clause for number, clause in enumerate(clauses) if clause.kind == "update"}
         decided = scope.withColumn(self.columns.clause, chosen).where(self._is_one_of(updates))
         valued = decided.withColumns(self._values(updates))
@@ -128,7 +128,7 @@ class RowMaker:
         return with_generated(rows, self.target, kept)
 
     def chosen(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> list[DataFrame]:
-        """The rows that each of the clauses makes of rows in `scope`, which fall to the clause numbered `chosen`."""
+        """The rows that each clause makes of its rows in `scope`; `chosen` is the number of a row's clause."""
         decided = scope.withColumn(self.columns.clause, chosen)
         extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
         return [
@@ -137,7 +137,7 @@ class RowMaker:
         ]
 
     def made_by(self, scope: DataFrame, number: int, clause: BoundClause, extra: Sequence[Column | str]) -> DataFrame:
-        """The rows that one clause makes of all rows in `scope`; `extra` columns are kept beside them."""
+        """The rows that one clause makes of all rows in `scope`; `extra` columns are kept."""
         valued = scope.withColumns(self._values({number: clause}))
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
         given = self._stored_values(number, clause)
@@ -146,7 +146,7 @@ class RowMaker:
         return enforced(rows, self.target)
 
     def as_they_were(self, scanned: DataFrame) -> DataFrame:
-        """Rows of the table in the columns it will have."""
+        """Unchanged rows of the table, in the columns it will have."""
         columns = [self._old_value(field).alias(field.name) for field in self.merge.schema.fields]
         ids = [self._target_column(name).alias(name) for name in self.ids.names] if self.ids else []
         return scanned.select(*columns, *ids, F.lit(False).alias(self.columns.is_inserted))
@@ -164,7 +164,7 @@ class RowMaker:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _values(self, clauses: Mapping[int, BoundClause]) -> dict[str, Column]:
-        """The values of clauses, computed for their own rows only. The rows at hand are of no other clauses."""
+        """The values of clauses, each computed only for its own rows. All rows belong to one of these clauses."""
         found = {}
         for number, clause in clauses.items():
             for place, assignment in enumerate(clause.assignments):

@@ -1,8 +1,8 @@
 """What has a MERGE done to a table, and how does that follow a concurrent writer?
 
-When another writer won the race and left the files that we looked at as they were, and brought none that we would have
-looked at, what was written stands. Otherwise the merge is done anew (`merge.performing`), with the same source, on what
-the winner left, and the files of the first attempt are deleted. The result is that of a merge which started after the
+When another writer wins the race without changing a file that we searched, and adds none that we would have searched,
+what was written stands. Otherwise the merge is done again (`merge.performing`), with the same source, on what the
+winner left, and the files of the first attempt are deleted. The result is that of a merge which started after the
 winner.
 """
 
@@ -104,7 +104,7 @@ class RowMerge:
         }
 
     def discard(self) -> None:
-        """Delete what was written, once. Only for work that no commit has named, or may have."""
+        """Delete what was written, once. Only if no commit can have named it."""
         work, self.outcome = self.outcome.work, replace(self.outcome, work=FileWork())
         work.discard(self.snapshot.store)
 
@@ -115,7 +115,7 @@ class RowMerge:
         newest = lost.newest
         changes = lost.changes()
         if not changes.is_empty and self.reads_target():
-            # The source was read before the winner wrote, so this merge cannot be as if it had begun afterwards.
+            # The source was read before the winner wrote, so this merge cannot act as if it had begun afterwards.
             raise lost.conflict() or ConcurrentAppendException(
                 f"The source of the merge reads the table at {newest.store.url} itself, and another writer changed the "
                 "table meanwhile. Nothing was changed. Run the merge again."

@@ -1,11 +1,11 @@
 """How is the source of a MERGE read?
 
 Once. It is computed, kept by Spark (in memory, and on its disks when that is short), and read from there as often as
-the merge needs it: a source that is random, or that reads the target, says the same each time. What is kept goes away
-when nobody refers to it any more.
+the merge needs it: a source that is random, or that reads the target, is the same each time. Spark frees it when
+nothing refers to it any more.
 
-Every row gets a number, by which rows that found no partner are told apart from equal ones that did. For `UPDATE SET *`
-the columns are there a second time under names of our own: the user's names may mean columns of the target, too.
+Every row gets a number, which tells rows without a match apart from equal rows with one. For `UPDATE SET *` the columns
+exist a second time under names of our own: the user's names may also mean columns of the target.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = ["PLACE_BITS", "JoinWay", "Source", "open_source"]
 
 JoinWay = Literal["one task", "broadcast", "shuffle"]
 
-# Spark numbers rows by their part of the source in the upper bits, and by their place there in the lower ones.
+# Spark's row numbers hold the part of the source in the upper bits, and the position in it in the lower bits.
 PLACE_BITS: Final = 33
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`given` has the user's columns; `rows` these and `row_id`; `frame` a second name for each as well, `copies`."""
+    """`given` has the user's columns, `rows` adds `row_id`, and `frame` adds a copy of each column (`copies`)."""
 
     given: DataFrame
     rows: DataFrame
     frame: DataFrame
     row_id: str
-    # Whether letter case counts in names, as the session has it.
+    # Whether letter case counts in names in this session.
     is_exact: bool
     # By `key` of the user's name, like `fields`.
     copies: Mapping[str, str]
@@ -53,24 +53,24 @@ class Source:
     parts: int = 0
     num_bytes: int | None = None
     key_bytes: int | None = None
-    # The keys, where partners are found by whole numbers alone, and all of them once they are gathered for a lookup.
+    # The range of the keys where ON compares whole numbers alone, and all keys once they are gathered for a lookup.
     key_bounds: KeyBounds | None = None
     keys: SourceKeys | None = None
 
     @property
     def number(self) -> str:
-        """SQL over its rows: the number by which rows with a partner are found again."""
+        """SQL over its rows: the number that identifies rows with a match."""
         return self.row_id if self.keys is None else self.keys.bounds.number_of_row
 
     @property
     def number_parts(self) -> int:
-        """In how many parts those numbers are."""
+        """The number of parts that those numbers are in."""
         return self.parts if self.keys is None else 1
 
     def joined_to(self, target: DataFrame, condition: Column, how: str, *, way: JoinWay) -> DataFrame:
         """The target's rows with the columns of `frame` beside them."""
         if way == "one task":
-            # Two sides of one partition each need no exchange: a broadcast would be a job of its own.
+            # If both sides have one partition, no exchange is needed, and a broadcast would be a job of its own.
             return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
         return target.join(F.broadcast(self.frame) if way == "broadcast" else self.frame, condition, how)
 
@@ -81,15 +81,15 @@ class Source:
         return replace(self, keys=self.key_bounds.gathered(self.rows, allows_many=allows_many))
 
     def copy_of(self, name: str) -> Column:
-        """The column of this name, where the user's name could mean the target's as well."""
+        """Our copy of the column of this name: the user's name could also mean the target's."""
         return F.expr(self.copies[self.key(name)])
 
     def key(self, name: str) -> str:
-        """By which a name is found: names that the session calls equal have the same."""
+        """The lookup key of a name: names that are equal in this session have the same key."""
         return _key(name, self.is_exact)
 
     def get(self, name: str) -> T.StructField | None:
-        """The column that the session finds under that name; None when there is none."""
+        """The column that has this name in this session; None when there is none."""
         if self.key(name) in self.ambiguous:
             raise UnknownColumnError(
                 f"The source has more than one column '{name}'. Rename one of them, or leave it out.",
@@ -138,7 +138,7 @@ class Source:
 
 
 def open_source(spark: SparkSession, request: MergeRequest, target_columns: Iterable[str]) -> Source:
-    """The source as it was given: nothing is computed yet. Helper columns are called like none of either side."""
+    """The source as given: nothing is computed yet. No column of either side has a helper column's name."""
     named = request.source if request.source_alias is None else request.source.alias(request.source_alias)
     with border.spark_errors("reading the source of the merge"):
         fields = named.schema.fields
@@ -171,7 +171,7 @@ def _with_copies(rows: DataFrame, fields: Mapping[str, T.StructField], copies: M
 
 
 def _total(terms: Sequence[str]) -> str:
-    """The sum of the terms, as SQL. Halves of halves: Spark's parser cannot read a sum of a thousand terms in a row."""
+    """The sum of the terms, as SQL. Nested in halves: Spark's parser cannot read a flat sum of a thousand terms."""
     if len(terms) < 2:
         return terms[0] if terms else "0L"
     middle = len(terms) // 2

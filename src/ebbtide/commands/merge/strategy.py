@@ -1,9 +1,9 @@
 """Which way does a MERGE go?
 
 There are several ways to the same rows: a small source is sent to every task, many whole numbers are looked up instead
-of joined, an upsert writes its source while partners are looked for. `choose_strategy` decides once, when the source
-has been computed and its size is known; whoever does the work asks the strategy and decides nothing anew. The numbers
-where one way becomes quicker than another are `MergeThresholds`: measured, and never a matter of which rows come out.
+of joined, an upsert writes its source while matches are searched for. `choose_strategy` decides once, when the source
+has been computed and its size is known; the code that does the work only follows the strategy. `MergeThresholds` says
+where one way becomes quicker than another: measured, and without influence on the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MergeThresholds:
     one_writer_rows: int = 200_000
     # From this many rows on, whole numbers are looked up quicker than joined.
     looked_up_keys: int = 200_000
-    # So few partners are listed in the condition itself: arrays take longer to make than that.
+    # Up to this many partners are listed in the condition itself: arrays would take longer to build.
     listed_partners: int = 64
     # Partners in more blocks of 65,536 rows than this are joined instead of looked up.
     partner_blocks: int = 4096
@@ -46,7 +46,7 @@ class MergeStrategy:
     """The way that one merge goes on one snapshot."""
 
     thresholds: MergeThresholds
-    # Changed rows are marked, and their files stay. Otherwise the files are written anew.
+    # Changed rows are marked, and their files stay. Otherwise the files are rewritten.
     marks_rows: bool
     writes_change_data: bool
     inserts_only: bool
@@ -56,16 +56,16 @@ class MergeStrategy:
     # One task may hold the source in memory to join it with what that task reads.
     joins_in_one_task: bool
     looks_up_keys: bool
-    # Matched rows become their partners, so the source's rows are written and nothing of the old ones is needed.
+    # Matched rows become their source rows, so those are written and the old rows are not needed.
     writes_partners: bool
-    # Every row of the source is written as it is, whoever finds a partner, so writing does not wait for the matches.
-    # That holds as long as no row has two matched rows, which only the matches tell.
+    # Every source row is written unchanged, with or without a match, so writing does not wait for the matches. That
+    # is right as long as no source row matches two target rows, which only the matches show.
     writes_source_ahead: bool
     # The parts of the source are neither too small nor too large to be written as they are.
     keeps_parts: bool
     # It does not matter how many rows of the source a row of the target matches.
     allows_several_partners: bool
-    # Files in which a row found a partner are replaced, even if no row of theirs changes.
+    # Files with a matched row are replaced, even if none of their rows change.
     needs_paired_files: bool
     # Little is shuffled.
     shuffles_little: bool

@@ -1,10 +1,10 @@
 """Which rows does a MERGE write?
 
-    updated rows    where a matched row becomes its partner (UPDATE SET *), the partner, and the table is not looked at;
+    updated rows    where a matched row becomes its source row (UPDATE SET *), that row, and the table is not read;
                     otherwise the matched rows, found again by their positions and joined with the source once more.
-                    Rows without a partner need no join
-    inserted rows   rows of the source without a partner
-                    Where both are the source's rows, all of these are written whatever finds a partner (`write_source`)
+                    Rows without a match need no join
+    inserted rows   source rows without a match
+                    Where both are source rows, all of them are written, matched or not (`write_source`)
     copied rows     the unchanged rows of rewritten files, where the table has no deletion vectors
     changes         with a change data feed: rows as they were and as they are, rows deleted, rows inserted
 
@@ -72,8 +72,8 @@ class MergeWriter:
     ) -> tuple[WrittenFiles | None, int]:
         """The files written, None when no row could be; and how many rows were inserted.
 
-        `rewritten` are the files whose other rows are copied, and `candidates` those in which a row of the source can
-        have a partner.
+        `rewritten` are the files whose other rows are copied, and `candidates` those in which a source row can have
+        a match.
         """
         fresh = self._fresh_rows(matches, candidates)
         kept = [file.without(rows) for file, rows in rewritten]
@@ -140,14 +140,14 @@ class MergeWriter:
             frames.append(inserted)
         if not frames:
             return []
-        # Where all rows come out of a shuffled join, that has divided them already.
+        # Where all rows come out of a shuffled join, the join has already divided them.
         is_divided = not strategy.sends_source and not any(item.missing_updated for item in changed)
         if taken is not None and len(frames) == 1:
             is_divided = strategy.keeps_parts
         return [self._divided(self._united(frames), in_one_task=in_one_task, is_divided=is_divided)]
 
     def _divided(self, rows: DataFrame, *, in_one_task: bool, is_divided: bool) -> DataFrame:
-        """The rows in parts that become files; `is_divided` says that their parts will do."""
+        """Divide the rows into the parts that become files; `is_divided`: their present parts will do."""
         if in_one_task:
             return rows.coalesce(1)
         columns = [border.column(field.name) for field in self.rows.target.partition_fields]
@@ -158,9 +158,9 @@ class MergeWriter:
     # --- updated ------------------------------------------------------------------------------------------------------
 
     def _taken(self, matches: Matches) -> DataFrame | None:
-        """The rows of the source itself, where they are what matched rows become (and what is inserted, where it is).
+        """The source rows that matched rows become, and those that are inserted unchanged.
 
-        None where something of the old rows is needed.
+        None where the old rows are needed.
         """
         partners = matches.partners
         is_possible = self.strategy.writes_partners and matches.partners_are_single
@@ -181,7 +181,7 @@ class MergeWriter:
         matched = _only([(item.file, item.matched_updated) for item in changed])
         missing = _only([(item.file, item.missing_updated) for item in changed])
         if matched and with_matched:
-            # The target's rows are all kept, so that one which lost its partner is noticed.
+            # All target rows are kept, so that one that lost its match is noticed.
             target = self._scanned(matched)
             joined = self.source.joined_to(
                 target, merge.condition, "left", way=self.strategy.join_way(in_one_task=in_one_task)
@@ -194,7 +194,7 @@ class MergeWriter:
     # --- inserted -----------------------------------------------------------------------------------------------------
 
     def _without_partner(self, candidates: Sequence[ScanFile], matches: Matches) -> DataFrame:
-        """The rows of the source that no row of the candidates matches."""
+        """The source rows without a match in the candidates."""
         source, partners = self.source, matches.partners
         if not candidates:
             return source.frame
@@ -202,7 +202,7 @@ class MergeWriter:
         if is_partner is not None:
             return source.frame.where(~is_partner)
         partner = self.columns.partner
-        # Joined this way round the target is never shuffled for a small source.
+        # In this join order the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
         joined = source.joined_to(target, self.merge.condition, "inner", way=self.strategy.join_way(by_keys=True))
         paired = joined.selectExpr(f"{source.row_id} AS {partner}").distinct()
@@ -225,5 +225,5 @@ class MergeWriter:
 
 
 def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:
-    """The files, showing nothing but these rows."""
+    """The files, showing only these rows."""
     return [file.only(rows) for file, rows in files if rows]

@@ -7,7 +7,7 @@ found in the table's schema and may not overlap. Spark's analyser checks the val
 are cast to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its
 other fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
 
-A value is computed once a row, also when it is random and read from more than one place later.
+A value is computed once per row, even if it is random and read more than once later.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class BoundAssignments:
         return frozenset(assignment.target.path[0].lower() for assignment in self.assignments)
 
     def applied(self, frame: DataFrame, *, only: str | None = None, old_row: str | None = None) -> DataFrame:
-        """The rows with their new values. `frame` has the table's columns; its other columns are kept, behind them.
+        """The rows with their new values. `frame` has the table's columns; its other columns are kept, after them.
 
         `only` names a column that is true for rows to change; the others stay, and no value is computed for them.
-        `old_row` names a further column for a changed row as it was, as a struct.
+        `old_row` names an extra column: a struct with a changed row's old values.
         """
         named = frame.alias(self.alias) if self.alias else frame
         is_changed = None if only is None else border.column(only)
-        # Values are computed in a step of their own: what reads one twice must see it once, even if it is random.
+        # Values are computed in a step of their own, so that even a random one is the same wherever it is read.
         helpers = border.HelperNames(frame.columns, [old_row] if old_row else [])
         names = [helpers.pick(f"value_{place}") for place in range(len(self.assignments))]
         values = [
@@ -217,7 +217,7 @@ def _value(value: str | Column, target: Target, spark: SparkSession, snapshot: S
 
 
 def _types_of(frame: DataFrame, values: Sequence[Column], targets: Sequence[Target]) -> list[T.DataType]:
-    """The types of all values. They are asked together, and one by one only to say which of them is wrong."""
+    """The types of all values. One query asks for all; single ones follow only to find out which value is wrong."""
     if len(values) > 1:
         try:
             with border.asking_the_analyser():
@@ -233,7 +233,7 @@ def _type_of(frame: DataFrame, value: Column, target: Target) -> T.DataType:
     doing = f"reading the new value of '{target.shown}'"
     with border.spark_errors(doing), border.asking_the_analyser():
         try:
-            # A filter takes nothing that looks at several rows or makes several: no aggregate, no window, no explode.
+            # A filter refuses what reads or makes several rows: aggregates, windows, explode.
             border.analyse(frame.where(value.isNull()))
         except PySparkException as error:
             if border.condition_of(error).startswith(_NOT_OF_ONE_ROW):

@@ -4,7 +4,7 @@
                                                                | lost a race: the work follows the winner
                                                                | refused: what was written is deleted
 
-A verb is a subclass: it says how its work is done on a snapshot (`perform`), and what its result looks like. The work
+A verb is a subclass: it defines how its work is done on a snapshot (`perform`), and what its result is. The work
 itself (`row_level.work.Work`) knows its actions, its counters, and how to follow a winner.
 """
 
@@ -53,12 +53,12 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
 
     spark: SparkSession
     request: R
-    # Called with what is being done, for whoever shows progress.
+    # Called with the current step, to show progress.
     on_phase: Callable[[str], None] = _ignore
     metrics: M = field(init=False)
 
     METRICS: ClassVar[type[Any]]
-    # Whether an application's transaction is recorded although no row is left to change.
+    # Whether an application's transaction is recorded even if no row is left to change.
     RECORDS_EMPTY_TRANSACTION: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -81,14 +81,14 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
 
     @abstractmethod
     def metrics_of_nothing(self, metrics: M) -> M:
-        """The counters of looking, without those of a change that was not needed after all."""
+        """The counters of the search, without those of a change that was not needed after all."""
 
     def check_table(self, snapshot: Snapshot) -> None:
-        """Refuse a table that this verb may never change; asked of every winner's table as well."""
+        """Refuse a table that this verb may never change. Also called for every winner's table."""
 
     @contextmanager
     def open_inputs(self, snapshot: Snapshot) -> Iterator[None]:
-        """Whatever must be open while the command runs, such as tables that its condition reads."""
+        """Open what the command needs while it runs, such as tables that its condition reads."""
         del snapshot
         yield
 
@@ -116,7 +116,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
 
     @contextmanager
     def open_snapshot(self) -> Iterator[Snapshot]:
-        """The table as `run` would find it, for whoever only wants to know what would be done."""
+        """The table as `run` would find it, to tell what would be done without doing it."""
         self.on_phase("Reading the log")
         request = self.request
         snapshot = load_snapshot(request.store, config=request.options.config, hint=request.hint)
@@ -137,7 +137,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
             )
         self.metrics = attempt.metrics()
         if not committed.is_new_version:
-            # Somebody else has done it, or left nothing to do.
+            # Another writer has done it, or left nothing to do.
             attempt.discard()
             self.metrics = self.metrics_of_nothing(self.metrics)
             return self.result(None)
@@ -168,7 +168,7 @@ class _Attempt(Generic[R, M, C]):
         return Rebased(actions, self.operation()) if actions or self.keeps_empty else None
 
     def discard(self) -> None:
-        """Delete what was written, by whichever attempt was the last."""
+        """Delete what the last attempt wrote."""
         self.work.discard()
 
     def metrics(self) -> M:

@@ -51,25 +51,25 @@ def begin_transaction(request: ChangeRequest) -> Transaction:
 
 
 def set_transaction(options: WriteOptions) -> SetTransaction | None:
-    """The application's transaction that the command is, if it is one."""
+    """The application's transaction that the request names, if any."""
     if options.txn_app_id is None or options.txn_version is None:
         return None
     return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
 
 
 def has_landed(transaction: Transaction, applied: SetTransaction | None) -> bool:
-    """Whether the application's transaction is on the table already."""
+    """Whether the table already has the application's transaction."""
     return applied is not None and transaction.has_been_executed(applied.app_id, applied.version)
 
 
 def refresh_readers(spark: SparkSession, store: ObjectStore) -> None:
-    """Cached readers of the table's path forget what they hold."""
+    """Make cached readers of the table's path forget what they hold."""
     spark.catalog.refreshByPath(store.spark_path)
 
 
 @contextmanager
 def discarding(discard: Callable[[], None]) -> Iterator[None]:
-    """For a commit: when it is refused, the files that were written for it go."""
+    """Wrap a commit: if it is refused, delete the files that were written for it."""
     try:
         yield
     except CommitOutcomeUnknownError:
@@ -81,13 +81,13 @@ def discarding(discard: Callable[[], None]) -> Iterator[None]:
 
 
 def row_tracking_tags(snapshot: Snapshot, *, keeps_row_ids: bool) -> dict[str, str] | None:
-    """Whether rows kept their ids: not those that were written before the table began to track them."""
+    """The tag that says whether rows kept their ids. Rows written before the table tracked them did not."""
     if not snapshot.properties.enable_row_tracking:
         return None
     return {"delta.rowTracking.preserved": "true" if keeps_row_ids else "false"}
 
 
 def assert_not_append_only(snapshot: Snapshot, done: str = "deleted") -> None:
-    """An append-only table refuses before any work, also when nothing would match. `done` is what rows cannot be."""
+    """Refuse an append-only table before any work, even if nothing would match. `done` is the verb for the message."""
     if snapshot.properties.append_only:
         raise append_only_error(snapshot.store.url, done)

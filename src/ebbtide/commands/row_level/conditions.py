@@ -1,8 +1,8 @@
 """Can this condition decide which rows to change, and what is it about?
 
-A condition is judged before any work is done, by Spark's own analyser: it must resolve, be boolean, and be
-deterministic, because it may be evaluated more than once. What it is about decides the branch of a DELETE: a condition
-that resolves against the partition columns alone is answered by the log without reading data.
+Spark's own analyser checks a condition before any work is done: it must resolve, be boolean, and be
+deterministic, because it may be evaluated more than once. The columns it uses decide the branch of a DELETE: if it
+resolves against the partition columns alone, the log answers it without reading data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 
 
 class Matcher(Protocol):
-    """Which rows an operation is about, however that was said."""
+    """Which rows an operation changes, chosen by a condition or by keys."""
 
     @property
     def shown(self) -> str:
@@ -43,11 +43,11 @@ class Matcher(Protocol):
 
     @property
     def is_partition_only(self) -> bool:
-        """Partition values alone decide, so whole files match or do not."""
+        """Whether partition values alone decide, so that each file matches as a whole or not at all."""
 
     @property
     def is_row_local(self) -> bool:
-        """The row alone decides: no other table is joined to find out."""
+        """Whether the row alone decides, without a join to another table."""
 
     def matching(self, frame: DataFrame) -> DataFrame:
         """The matching rows of a frame that has the table's columns, its other columns kept."""
@@ -56,12 +56,12 @@ class Matcher(Protocol):
         """The live files that can hold a matching row."""
 
     def read_predicate(self, spark: SparkSession, snapshot: Snapshot) -> ReadPredicate:
-        """What was read, for the judgement of concurrent writers."""
+        """What was read, for the check against concurrent writers."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundCondition:
-    """A condition that holds for this table.
+    """A condition that was checked against this table.
 
     `column` is what to filter by, over a frame aliased `alias`; `text` is SQL of the same meaning where that is known;
     `shown` is for the commit's record. `is_partition_only`: partition values alone decide it.
@@ -126,7 +126,7 @@ class KeyMatcher:
 def partition_predicate(
     spark: SparkSession, snapshot: Snapshot, text: str | None, *, alias: str | None
 ) -> ReadPredicate:
-    """The part of a condition that partition values decide, for the judgement of concurrent writers."""
+    """The part of a condition that partition values decide, for the check against concurrent writers."""
     if text is None:
         return ReadPredicate()
     parts = partition_only_conjuncts(text, snapshot.schema, snapshot.metadata.partition_columns, alias=alias)
@@ -146,7 +146,7 @@ def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest
 
 
 def bind_keys(spark: SparkSession, snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
-    """The keys, checked against both sides and pinned: they may be read more than once."""
+    """The keys, checked against both sides and computed once: they may be read more than once."""
     on = (keys.on,) if isinstance(keys.on, str) else tuple(keys.on)
     if not on:
         raise RequestError("delete_matching needs at least one key column: on=['id'].")
@@ -174,7 +174,7 @@ def bind_condition(
     alias: str | None = None,
     shown: str | None = None,
 ) -> BoundCondition:
-    """Judge the condition against the table's columns: InvalidPredicateError or UnknownColumnError if it is no good."""
+    """Check the condition against the table's columns: InvalidPredicateError or UnknownColumnError if it is wrong."""
     if not isinstance(condition, str | Column):
         raise RequestError(f"A condition is SQL text or a Column, not {type(condition).__name__}: {condition!r}.")
     if isinstance(condition, str) and not condition.strip():
@@ -200,7 +200,7 @@ def bind_condition(
 
 
 def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *, has_subquery: bool) -> None:
-    """Analyse the condition as a filter, then where Spark allows no randomness."""
+    """Analyse the condition as a filter, then as a join condition, where Spark allows no randomness."""
     found = nondeterministic_functions(shown)
     if found:
         _refuse_random(shown, ", ".join(f"{name}()" for name in sorted(found)))
@@ -209,12 +209,12 @@ def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *,
         return
     other = spark.range(1).select(F.lit(1).alias(border.HelperNames(frame.columns).pick("other")))
     try:
-        # A join condition must be deterministic, a filter need not be: the analyser answers for functions we never met.
+        # A join condition must be deterministic, a filter need not be. So this covers functions unknown to us.
         border.analyse(frame.join(other, column, "left_semi"))
     except PySparkException as error:
         if border.condition_of(error).startswith(_NOT_DETERMINISTIC):
             _refuse_random(shown, "a function whose answer changes from call to call")
-        # Whatever else is wrong is said better where there is no other side.
+        # Other errors are reported without the join, where the message is clearer.
         border.analyse(frame.where(column))
         raise
 
@@ -237,7 +237,7 @@ def _is_partition_only(
         return False
     frame = _values_frame(spark, snapshot, snapshot.files.slice(0, 0))
     try:
-        # What resolves where there is nothing but partition columns speaks of nothing else.
+        # What resolves against the partition columns alone uses no other column.
         with border.asking_the_analyser():
             border.analyse((frame.alias(alias) if alias else frame).where(column))
     except PySparkException:
@@ -246,7 +246,7 @@ def _is_partition_only(
 
 
 def _files_by_values(spark: SparkSession, snapshot: Snapshot, condition: BoundCondition) -> pa.Table:
-    """The files whose partition values make the condition true, as Spark itself judges it."""
+    """The files whose partition values make the condition true, as Spark itself evaluates it."""
     files = snapshot.files
     places = _values_frame(spark, snapshot, files)
     ordinal = places.columns[-1]
@@ -256,7 +256,7 @@ def _files_by_values(spark: SparkSession, snapshot: Snapshot, condition: BoundCo
 
 
 def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
-    """One row a file: its typed partition values, and its place in the list as the last column."""
+    """One row per file: its typed partition values, and its position in the list as the last column."""
     fields = partition_fields(snapshot.schema, snapshot.metadata.partition_columns)
     mapped = snapshot.properties.column_mapping_mode != "none"
     values = files["partition_values"].to_pylist()

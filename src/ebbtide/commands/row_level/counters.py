@@ -1,6 +1,6 @@
 """What do all changing commands count in the same way?
 
-Sums over files are taken over the columns of the file table; no action is made only to be counted.
+Sums over files use the columns of the file table; no action is built only to be counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def marked_rows(files: pa.Table) -> int:
 
 
 def physical_rows(files: pa.Table) -> int | None:
-    """Rows in the files, marked ones included; None when one of them does not say."""
+    """Rows in the files, marked ones included; None when a file does not state its count."""
     return _sum_if_known(num_records(text) for text in files["stats"].to_pylist())
 
 
@@ -80,7 +80,7 @@ def table_partition_count(snapshot: Snapshot, files: pa.Table) -> int:
 
 
 def logical_rows(actions: Iterable[AddFile | RemoveFile]) -> int | None:
-    """Rows still visible in the files; None when one of them does not say how many it has."""
+    """Rows still visible in the files; None when a file does not state its count."""
     return _sum_if_known(_logical(action) for action in actions)
 
 

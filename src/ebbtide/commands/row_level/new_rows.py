@@ -1,6 +1,6 @@
 """What is written for rows that got new values, or are new?
 
-Generated columns follow the columns they are made of. Where the table keeps a change data feed, each row is written as
+Generated columns are computed from their source columns. If the table keeps a change data feed, each row is written as
 data and, from the same evaluation, as change data: a value that changes from call to call is the same in both.
 """
 
@@ -22,9 +22,9 @@ _POSTIMAGE: Final = "update_postimage"
 
 
 def with_generated(rows: DataFrame, target: WriteTarget, kept: Mapping[str, Column | None]) -> DataFrame:
-    """The rows with generated columns computed anew.
+    """The rows with generated columns computed again.
 
-    `kept` names the columns to compute, each with a condition on rows that keep the value they have (None: no row).
+    `kept` names the columns to compute, each with a condition for the rows that keep their value (None: no row).
     """
     if not kept:
         return rows
@@ -49,7 +49,7 @@ def with_generated(rows: DataFrame, target: WriteTarget, kept: Mapping[str, Colu
 def with_update_changes(rows: DataFrame, columns: Collection[str], *, old_row: str, change_type: str) -> DataFrame:
     """Each updated row as data, and before and after as change data.
 
-    `old_row` names a struct of the `columns` as they were, null for a row that was not updated; it is gone afterwards.
+    `old_row` names a struct of the `columns` as they were, null for a row that was not updated; the column is dropped.
     """
     was_updated = border.column(old_row).isNotNull()
     nothing = F.lit(None).cast("string")

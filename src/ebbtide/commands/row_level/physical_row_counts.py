@@ -1,6 +1,6 @@
-"""How many physical rows has a file whose statistics do not say?
+"""How many physical rows does a file have if its statistics do not say?
 
-A file with a deletion vector must state `numRecords`. Where the writer left it out, the Parquet footer knows.
+A file with a deletion vector must state `numRecords`. If the writer left it out, the Parquet footer has it.
 """
 
 from __future__ import annotations

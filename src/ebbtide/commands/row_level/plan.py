@@ -1,12 +1,12 @@
 """How will a DELETE or an UPDATE go about it?
 
-A `Plan` is made once, from a snapshot, a matcher and the request, before any data is read. Whoever needs to know takes
-it from there: the command itself, the dry run, EXPLAIN, the rebase, and a write that replaces rows.
+A `Plan` is made once, from a snapshot, a matcher and the request, before any data is read. It is
+used by the command itself, the dry run, EXPLAIN, the rebase, and a write that replaces rows.
 
-    WholeTable      no condition: every file, and none is read to find out
-    WholeFiles      partition values decide: the files they choose, and none is read to find out
+    WholeTable      no condition: every file; none is searched
+    WholeFiles      partition values decide: the files they choose; none is searched
     MarkRows        candidates are searched; matching rows are marked in deletion vectors
-    RewriteFiles    candidates are searched; files with a match are written anew
+    RewriteFiles    candidates are searched; files with a match are rewritten
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = [
     "should_write_persistent_deletion_vectors",
 ]
 
-# Files with the rows of theirs that matched.
+# Files, each with its matching rows.
 Matched = Sequence[tuple[ScanFile, RowIndexSet]]
 
-# With `auto`, a file of which more than this share would be marked is written anew instead.
+# With `auto`, a file is rewritten instead if more than this share of it would be marked.
 _MOSTLY_MARKED = 0.5
 
 
@@ -84,7 +84,7 @@ class WholeFiles:
 class MarkRows:
     """Matching rows of the candidates are marked.
 
-    `rewrites_mostly_marked`: a file that would end up with most of its rows marked is written anew instead.
+    `rewrites_mostly_marked`: a file that would end up with most of its rows marked is rewritten instead.
     """
 
     matcher: Matcher
@@ -96,13 +96,13 @@ class MarkRows:
         return not self.rewrites_mostly_marked
 
     def rewrites(self, file: ScanFile, rows: RowIndexSet) -> bool:
-        """Whether this file is written anew, given the rows of it that matched."""
+        """Whether this file is rewritten, given its matching rows."""
         return self.rewrites_mostly_marked and _ends_mostly_marked(file, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RewriteFiles:
-    """Candidates with a matching row are written anew: the table has no deletion vectors, or the request wants none."""
+    """Candidates with a matching row are rewritten: the table has no deletion vectors, or the request wants none."""
 
     matcher: Matcher
     files: pa.Table
@@ -122,7 +122,7 @@ Plan = WholeTable | WholeFiles | RowPlan
 
 
 class _Reader(Protocol):
-    """What keeps note of reads: a transaction."""
+    """What records reads: a transaction."""
 
     @property
     def snapshot(self) -> Snapshot: ...
@@ -146,7 +146,7 @@ def plan_search(spark: SparkSession, snapshot: Snapshot, matcher: Matcher, wante
     files = matcher.candidates(spark, snapshot)
     if not should_write_persistent_deletion_vectors(snapshot, wanted):
         return RewriteFiles(matcher, files)
-    # One commit either writes its change data or leaves all of it to be inferred; a mixture would lose changes.
+    # A commit either writes all its change data or leaves all of it to be inferred; a mixture would lose changes.
     has_feed = snapshot.properties.enable_change_data_feed
     return MarkRows(matcher, files, rewrites_mostly_marked=wanted == "auto" and not has_feed)
 
@@ -165,12 +165,12 @@ def record_reads(spark: SparkSession, transaction: _Reader, plan: Plan) -> None:
 
 
 def predicate_parameter(matcher: Matcher | None) -> dict[str, str]:
-    """What the history shows of the condition: JSON text inside a string, as is Delta's habit."""
+    """What the history shows of the condition: JSON text inside a string, as Delta does it."""
     return {"predicate": orjson.dumps([] if matcher is None else [matcher.shown]).decode()}
 
 
 def is_same_way(one: RowPlan, other: RowPlan) -> bool:
-    """Whether what was done by one plan can be carried over to the other, whatever files they are about."""
+    """Whether work done by one plan can be carried over to the other, whatever their files."""
     match one, other:
         case MarkRows(), MarkRows():
             return one.rewrites_mostly_marked == other.rewrites_mostly_marked
@@ -180,7 +180,7 @@ def is_same_way(one: RowPlan, other: RowPlan) -> bool:
 
 
 def divide_matched(plan: RowPlan, matched: Iterable[tuple[ScanFile, RowIndexSet]]) -> tuple[Matched, Matched]:
-    """The files whose rows are marked, and those that are written anew."""
+    """The files whose rows are marked, and those that are rewritten."""
     marked: list[tuple[ScanFile, RowIndexSet]] = []
     rewritten: list[tuple[ScanFile, RowIndexSet]] = []
     for file, rows in matched:

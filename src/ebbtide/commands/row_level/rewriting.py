@@ -2,7 +2,7 @@
 
 The rows to leave out are known by their positions, so the condition is not evaluated a second time: the files are
 scanned with old and new marks together. Where the table keeps a change data feed, the rows left out are scanned as well
-and written as change data in the same go. Where it tracks rows, those that stay take their ids along.
+and written as change data in the same write. Where it tracks rows, those that stay keep their ids.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rewrite_without(
     ids = RowIdColumns.of(snapshot)
     files = [file.without(rows) for file, rows in matched]
     target = WriteTarget.of(snapshot)
-    # Rows that stay are written anew, and whoever writes a row answers for it, as in the reference.
+    # Rows that stay are written again, so they are checked against the table's rules again, as in the reference.
     kept = enforced(scan_files(spark, snapshot, files, row_ids=ids), target)
     extra = None if ids is None else ids.in_files
     if not snapshot.properties.enable_change_data_feed:

@@ -1,7 +1,7 @@
 """Where are the rows that a command is about?
 
-`SparkSearch` is the only thing that a row-level command asks Spark to find out. It remembers its scan: the search of a
-large table in parts, and the search of what a winner brought, are the same scan over other files.
+Row-level commands find rows only through `SparkSearch`. It remembers its scan: searching a large table in parts, and
+searching what a winner added, use the same scan over other files.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     DELETE FROM delta.`/data/people` WHERE id IN (SELECT id FROM delta.`/data/gone`)
 
-Spark does not know delta.`path`. So every table written that way behind FROM or JOIN is replaced by a temporary view
-over our own scan, for as long as the command runs; the rest of the condition stays letter by letter. The target itself
-may be among them and is then read as the command's snapshot has it, whoever commits in the meantime.
+Spark does not know delta.`path`. So every table written that way after FROM or JOIN is replaced by a temporary view
+over our own scan, for as long as the command runs; the rest of the condition stays as it is. The target itself may
+be among them and is then read at the command's snapshot, even if others commit in the meantime.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def table_references(condition: str) -> list[TableReference]:
     """The tables that subqueries of the condition read. A column named `delta` is not taken for one."""
     tokens = tokenize(condition, is_substituted=False)
     if tokens is None:
-        # Text that Spark's lexer does not know either: Spark will say so.
+        # Spark's lexer cannot read this text either: Spark will report it.
         return []
     found = []
     for at in table_places(tokens):
@@ -64,9 +64,9 @@ class OpenedTables:
     reads_target: bool
 
     def options(self, options: WriteOptions) -> WriteOptions:
-        """What reads the target cannot be followed file by file when another writer wins.
+        """The options, with the reference's conflict rules if the texts read the target.
 
-        Such a request is answered by the reference's rules.
+        Such a request cannot be rebased file by file when another writer wins.
         """
         return replace(options, conflicts="abort") if self.reads_target else options
 
@@ -97,7 +97,7 @@ def open_tables(
 
 @contextmanager
 def condition_tables(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest) -> Iterator[DeleteRequest]:
-    """The request with views in place of delta.`path`; the views are gone when the block ends."""
+    """The request with views in place of delta.`path`; the views are dropped when the block ends."""
     condition = request.condition
     if not isinstance(condition, str) or not table_references(condition):
         yield request
@@ -133,7 +133,7 @@ def _open_table(spark: SparkSession, snapshot: Snapshot, path: str, options: Wri
 
 
 def _options_for(path: str, snapshot: Snapshot, options: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Options are for the service that the target lies in; a table elsewhere finds its own credentials."""
+    """Options are for the service that holds the target; a table elsewhere finds its own credentials."""
     if not options:
         return None
     return options if parse_location(path).kind == parse_location(snapshot.store.url).kind else None

@@ -2,7 +2,7 @@
 
 The reference calls this subject `DMLWithDeletionVectorsHelper`; the names here are its names. Candidate files are
 scanned with their positions, matches are folded into bitmaps inside Spark, united with each file's old vector on the
-driver, and written. No row passes through Python: what arrives is one 64-bit word for each 64 rows that hold a match.
+driver, and written. No row passes through Python: what arrives is one 64-bit word per 64 rows that hold a match.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ONE_TASK_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class TouchedFileWithDV:
-    """A file with matching rows. `new_deletion_vector` is None when every row of it is gone: nothing is left to mark.
+    """A file with matching rows. `new_deletion_vector` is None when the file has lost every row.
 
     `deleted_rows` are the rows that this operation newly marks.
     """
@@ -87,7 +87,7 @@ class TouchedFileWithDV:
         return self.number_of_modified_rows == 0
 
     def is_fully_replaced(self) -> bool:
-        """Every row still visible was modified. A file that does not say how many rows it has never is."""
+        """Whether every visible row was modified. False if the file does not state its row count."""
         physical = num_records(self.file_log_entry.stats)
         return physical is not None and physical - self.file_log_entry.num_marked_rows == self.number_of_modified_rows
 
@@ -134,7 +134,7 @@ def replace_file_index(
 
 
 class RowSearch(Protocol):
-    """Whoever looks for rows in data files: Spark (`row_level.search`), or a test without a JVM."""
+    """Looks for rows in data files: Spark (`row_level.search`), or a test without a JVM."""
 
     def matches(
         self, snapshot: Snapshot, files: Sequence[ScanFile], matcher: Matcher
@@ -144,7 +144,7 @@ class RowSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TouchedFiles:
-    """The files with matching rows: those whose rows were marked, and those that were written anew."""
+    """The files with matching rows: those whose rows were marked, and those that were rewritten."""
 
     marked: tuple[TouchedFileWithDV, ...]
     rewritten: Matched
@@ -163,10 +163,10 @@ def find_touched_files(
 ) -> TouchedFiles:
     """Search the candidates, and mark the rows that match where the plan says so.
 
-    `write_rows` is given the files whose rows will be marked and those that are to be written anew, both of which may
-    be none. It writes what must be there before anything is marked: a row that breaks a rule of the table then leaves
-    no vector behind. Without it, which only a plan that marks every file allows, matches are marked as they are found,
-    and the driver holds the bitmaps of one file of vectors at a time.
+    `write_rows` gets the files whose rows will be marked and those to rewrite; either may be empty. It writes what must
+    exist before anything is marked: a row that breaks a rule of the table then leaves no vector behind. Only a plan
+    that marks every file may leave it out. Then matches are marked as they are found, and the driver holds the bitmaps
+    of one file of vectors at a time.
     """
     if operation not in SUPPORTED_DML_COMMANDS:
         raise RequestError(f"'{operation}' does not find touched files; expected one of {SUPPORTED_DML_COMMANDS}.")
@@ -181,7 +181,7 @@ def find_touched_files(
 def find_files_with_matching_rows(
     add_file_of_path: Mapping[str, AddFile], results: Iterable[DeletionVectorResult]
 ) -> list[TouchedFileWithDV]:
-    """Results as touched files; one in which nothing new was marked is left out."""
+    """The results as touched files, without those in which nothing new was marked."""
     touched = []
     for result in results:
         add = add_file_of_path.get(result.file_path)
@@ -220,13 +220,13 @@ def mark_rows(
     *,
     options: WriteOptions,
 ) -> tuple[TouchedFileWithDV, ...]:
-    """Write the marks, which belong to the rows in `written` if there are new ones. On an error neither is left."""
+    """Write the marks that go with the rows in `written`, if any. On an error, both are deleted."""
     touched: list[TouchedFileWithDV] = []
     add_of_path: dict[str, AddFile] = {}
     counted = with_row_counts(snapshot, matched, add_of_path, storage_options=options.storage_options)
     try:
         for result in store_matched_rows(snapshot, counted, config=options.config):
-            # One by one: should a later file of vectors fail, those before it are known.
+            # One by one: if a later file of vectors fails, the earlier ones are known.
             touched += find_files_with_matching_rows(add_of_path, [result])
     except BaseException:
         vectors = [file.new_deletion_vector for file in touched if file.new_deletion_vector is not None]
@@ -269,7 +269,7 @@ def _with_new_vector(file: TouchedFileWithDV) -> AddFile:
 
 
 def tombstone(add: AddFile, timestamp_ms: int) -> RemoveFile:
-    """The remove of a file. Of its statistics only the row count stays, as in the reference."""
+    """The remove of a file. Only the row count of its statistics stays, as in the reference."""
     return replace(add.remove(timestamp_ms), stats=only_num_records(add.stats))
 
 
@@ -281,7 +281,7 @@ def fold_matches(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) ->
 
     A word is a plain integer that Spark's hash aggregation folds in place; the built-in bitmap aggregate would sort.
     """
-    # As text: building the same from columns costs Python fifty calls into the JVM.
+    # As text: building the same from columns takes fifty calls into the JVM.
     pairs = matches.selectExpr(
         f"{scan.file_column} AS file",
         *block_and_bit(scan.row_column),
@@ -292,7 +292,7 @@ def fold_matches(scan: PositionedScan, matches: DataFrame, *, few_rows: bool) ->
 
 
 def block_and_bit(number: str) -> tuple[str, str]:
-    """SQL for the number of the word that a number is in, and for its bit there; `number` is SQL for a long."""
+    """SQL for the word that holds this number, and for its bit in the word; `number` is SQL for a long."""
     return f"shiftright({number}, 6) AS block", f"shiftleft(1L, CAST({number} & 63 AS INT)) AS bit"
 
 
@@ -327,7 +327,7 @@ def _marks_to_store(
 
 
 def chunks_of(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
-    """The files in as many Spark jobs as keep the driver's share small."""
+    """The files of each Spark job, split so that the driver's memory stays small."""
     chunk: list[ScanFile] = []
     rows = 0
     for file in files:

@@ -1,7 +1,7 @@
-"""What has one verb done to one snapshot, and not committed yet?
+"""What has a command done to a snapshot, but not committed yet?
 
-`Work` is what every changing command gives to the machine (`row_level.command`), which commits it, moves it on top of a
-winner, or takes it back. `FileWork` is the part that all of them share: rows marked, files replaced, files written.
+Every changing command gives its `Work` to `row_level.command`, which commits it, moves it on top of a winner, or
+discards it. `FileWork` is the part that all of them share: rows marked, files replaced, files written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ M_co = TypeVar("M_co", bound=Metrics, covariant=True)
 
 
 class Work(Protocol[M_co]):
-    """The work of one verb on one snapshot. Everything it needs is in storage, and no commit names it yet."""
+    """The work of one verb on one snapshot. Everything it needs is in storage, but no commit names it yet."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -43,10 +43,10 @@ class Work(Protocol[M_co]):
 
     @property
     def keeps_row_ids(self) -> bool:
-        """Whether tracked rows that were written anew took their ids along."""
+        """Whether rewritten rows kept their ids, where the table tracks rows."""
 
     def actions(self) -> tuple[Action, ...]:
-        """What the commit must say. Nothing: there was nothing to change."""
+        """What the commit must say; empty when there was nothing to change."""
 
     def metrics(self) -> M_co:
         """The counters, without the time of the whole command."""
@@ -57,11 +57,11 @@ class Work(Protocol[M_co]):
     def follow(self, lost: Lost, /) -> Work[M_co]:
         """The same work on top of the winners, as if it had begun after them.
 
-        What it does not need any more is deleted. On an error, `discard` of the old work must still be right.
+        What it no longer needs is deleted. After an error, `discard` of the old work must still be right.
         """
 
     def discard(self) -> None:
-        """Delete what was written. Only while no commit has named it, or may have."""
+        """Delete what was written. Only if no commit can have named it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class FileWork:
 
     @property
     def touched(self) -> list[AddFile]:
-        """The files that it changes, as they were."""
+        """The files that it changes, in their old state."""
         return [*self.replaced, *(file.file_log_entry for file in self.marked)]
 
     @property
@@ -84,12 +84,12 @@ class FileWork:
 
     @property
     def marks(self) -> TouchedActions:
-        """What the marks come to; its actions carry no time."""
+        """The actions and counters of the marks; the actions carry no time."""
         return process_unmodified_data(self.marked, timestamp_ms=0)
 
     @property
     def num_replaced_vectors(self) -> int:
-        """Vectors that go with the files that are replaced."""
+        """Vectors of the files that are replaced."""
         return sum(1 for add in self.replaced if add.deletion_vector is not None)
 
     def actions(self, timestamp_ms: int) -> tuple[Action, ...]:
@@ -101,13 +101,13 @@ class FileWork:
     def with_marks(
         self, snapshot: Snapshot, matched: Iterable[tuple[ScanFile, RowIndexSet]], *, options: WriteOptions
     ) -> FileWork:
-        """The work with these rows marked. On an error nothing is left, of what was written before either."""
+        """The work with these rows marked. On an error everything is deleted, including what was written before."""
         return replace(self, marked=mark_rows(snapshot, matched, self.written, options=options))
 
     def discard(self, store: ObjectStore, *, keeping: Iterable[FileWork] = ()) -> None:
         """Delete what was written, except what the works in `keeping` use.
 
-        A file holds the vectors of many data files, so it goes only when none of them is needed.
+        A file holds the vectors of many data files, so it is deleted only when none of them is needed.
         """
         kept = tuple(keeping)
         needed = {vector.relative_path for work in kept for vector in work.new_vectors}

@@ -2,12 +2,12 @@
 
 `UpdateCommand` gives columns new values in the rows that a condition chooses, as its plan (`row_level.plan`) says:
 
-- no condition, or one on partition columns only: the files it holds for are rewritten in whole, nothing is looked for;
+- no condition, or one on partition columns only: the files it chooses are rewritten whole, without a search;
 - any other condition: candidate files are scanned for matches. Where the table has deletion vectors the matches are
   marked and only their new versions are written; else the files that hold a match are rewritten.
 
 A row for which the condition is null stays as it is. When nothing matches, nothing is committed, except the record of
-an application's transaction. When another writer was there first, the update follows it (`update.rows`) instead of
+an application's transaction. When another writer commits first, the update follows it (`update.rows`) instead of
 giving up, unless the request says otherwise.
 """
 
@@ -80,7 +80,7 @@ class UpdateCommand(RowLevelCommand[UpdateRequest, UpdateMetrics, UpdateResult])
         return matcher, bind_assignments(self.spark, snapshot, request.assignments, alias=request.alias)
 
     def plan(self, snapshot: Snapshot, matcher: Matcher | None) -> Plan:
-        """How what `matcher` chooses (None: everything) will be updated in the snapshot."""
+        """How to update what `matcher` chooses (None: everything) in the snapshot."""
         return plan_rows(self.spark, snapshot, matcher, self.request.options.deletion_vectors)
 
     def metrics_of_nothing(self, metrics: UpdateMetrics) -> UpdateMetrics:

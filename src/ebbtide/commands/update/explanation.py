@@ -1,7 +1,7 @@
 """How would an UPDATE go about it?
 
 What EXPLAIN shows: the plan that the condition leads to, the columns that get new values, and the files that would have
-to be opened. Only the log is asked.
+to be opened. Only the log is read.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """How do rows get new values, and how does that follow a concurrent writer?
 
-Candidates are scanned for matches once, and what was found are positions. Then, in one write:
+Candidates are scanned once for the positions of matches. Then, in one write:
 
     vectors on    the matched rows with their new values; in the old files they are marked
     vectors off   all rows of the files that hold a match, which are removed
 
-When partition values alone decide, or nothing does, every row of the candidates is updated and no match is looked for.
+When partition values alone decide, or there is no condition, every row of the candidates is updated without a search.
 With a change data feed every updated row is written three times: as it was, as it is now, and as data.
 
-When another writer won the race and left every file that we touched as it was, what was written stands, and only files
-that came, or got rows back, are looked at. Otherwise the update is done anew on what the winner left, and the files of
+When another writer wins the race without changing a file that we touched, what was written stands, and only files that
+were added, or got rows back, are searched. Otherwise the update is done again on what the winner left, and the files of
 the first attempt are deleted. Either way the result is that of an update which started after the winner.
 """
 
@@ -65,7 +65,7 @@ class _Batch:
 
     work: FileWork
     updated_rows: int
-    # Every row was updated, so no match was looked for.
+    # Every row was updated, without a search.
     is_whole: bool
     keeps_row_ids: bool
 
@@ -131,14 +131,14 @@ class RowUpdate:
         return predicate_parameter(self.plan.matcher)
 
     def discard(self) -> None:
-        """Delete what was written. Only for work that no commit has named, or may have."""
+        """Delete what was written. Only if no commit can have named it."""
         for part in self.parts:
             part.discard(self.snapshot.store)
 
     # --- updating -----------------------------------------------------------------------------------------------------
 
     def update_from(self, candidates: pa.Table) -> None:
-        """Update the rows that the plan is about in these files of the snapshot."""
+        """Update the rows that the plan chooses in these files of the snapshot."""
         if not candidates.num_rows:
             return
         if isinstance(self.plan, WholeTable | WholeFiles):
@@ -183,7 +183,7 @@ class RowUpdate:
         self.rewrite_time_ms += elapsed_ms(rows_started)
 
     def _write_matched(self, marked: Matched, rewritten: Matched, ids: RowIdColumns | None) -> WrittenFiles:
-        """Of files that stay the matched rows, of the others all."""
+        """Write the matched rows of files that stay, and all rows of the others."""
         found = []
         if marked:
             only = [file.only(rows) for file, rows in marked]
@@ -214,7 +214,7 @@ class RowUpdate:
     def _with_new_values(
         self, rows: _Rows, target: WriteTarget, ids: RowIdColumns | None, old_row: str | None
     ) -> DataFrame:
-        """The table's columns as they are now, the row ids, and the old row where it is asked for."""
+        """The table's columns as they are now, the row ids, and the old row if requested."""
         frame = self.assignments.applied(rows.frame, only=rows.chosen, old_row=old_row)
         computed = [name for name in generated_columns(target) if name.lower() not in self.assignments.columns]
         # Rows that are only copied keep what they have.
@@ -242,12 +242,12 @@ class RowUpdate:
         touched = (add.path for part in self.parts for add in part.touched)
         if lost.is_same_definition and changes.leaves_alone(touched):
             moved = replace(self, snapshot=newest, plan=plan, batches=list(self.batches))
-            # Rows of files that lost some cannot have begun to match, but looking is cheaper than telling these from
+            # Rows of files that lost some cannot have begun to match, but a search is cheaper than telling these from
             # files that got rows back.
             moved.update_from(changes.unseen(plan.files))
             return moved
         self.discard()
-        # What was abandoned must not be deleted a second time should the new attempt fail.
+        # What was abandoned must not be deleted a second time if the new attempt fails.
         self.batches.clear()
         anew = replace(self, snapshot=newest, plan=plan, batches=[])
         anew.update_from(plan.files)

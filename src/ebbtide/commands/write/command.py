@@ -1,14 +1,14 @@
 """How are the rows of a DataFrame written to a table?
 
-`WriteCommand` makes the table where there is none, and else adds to it (append), puts the rows in the place of all that
-was there (overwrite), or in the place of the rows for which a condition is true (`replace_where`). In each case:
+`WriteCommand` creates the table if there is none. Otherwise it adds to it (append), replaces all its rows (overwrite),
+or replaces the rows for which a condition is true (`replace_where`). In each case:
 
     columns by name -> values stored as the table's types -> missing columns filled -> rules enforced -> files -> commit
 
-Rows that go are found by the DELETE command in the same transaction, so one commit takes the old ones away and brings
-the new ones. Everything that can be refused is refused before a file is written, and files whose commit is refused are
-deleted again. An append depends on nothing that is in the table, so it never conflicts with other writers of rows; an
-overwrite may have read what it replaces, so a concurrent change of that is a conflict.
+Rows that go are found by the DELETE command in the same transaction, so one commit removes the old ones and adds the
+new ones. Everything that can be refused is refused before a file is written, and files whose commit is refused are
+deleted again. An append depends on no row of the table, so it never conflicts with other writers of rows; an
+overwrite may have read what it replaces, so a concurrent change to that is a conflict.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class WriteCommand:
 
     spark: SparkSession
     request: WriteRequest
-    # Called with what is being done, for whoever shows progress.
+    # Called with the current step, to show progress.
     on_phase: Callable[[str], None] = lambda _: None
 
     def run(self) -> WriteResult:
@@ -107,7 +107,7 @@ class WriteCommand:
         deletion = self._deletion()
         plan = deletion.plan(snapshot, condition) if request.mode == "overwrite" else None
         self.on_phase("Writing rows")
-        # Where the deletion writes change data the new rows must, too, since readers mix nothing.
+        # If the deletion writes change data, the new rows must too: readers do not mix written and inferred changes.
         if isinstance(plan, RewriteFiles) and snapshot.properties.enable_change_data_feed:
             written = write_with_changes(self.spark, rows, place.target)
         else:
@@ -123,7 +123,7 @@ class WriteCommand:
         return self._commit(transaction, work, applied)
 
     def _deletion(self) -> DeleteCommand:
-        """What takes the old rows away: all of them, or those for which the condition is true."""
+        """The DELETE of the old rows: all of them, or those for which the condition is true."""
         request = DeleteRequest(self.request.store, self.request.replace_where, options=self.request.options)
         return DeleteCommand(self.spark, request)
 

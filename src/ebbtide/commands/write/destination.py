@@ -1,6 +1,6 @@
-"""What will the table be after rows were written to it?
+"""What will the table be after the rows are written to it?
 
-The table that exists must agree with the request, and has all columns of the rows, unless the request lets it gain some
+An existing table must agree with the request and have all columns of the rows, unless the request lets it gain some
 (`merge_schema`) or replaces its definition (`overwrite_schema`).
 """
 
@@ -69,7 +69,7 @@ def _with_definition(snapshot: Snapshot, protocol: Protocol, metadata: Metadata)
 
 
 def _evolve_schema(snapshot: Snapshot, incoming: StructType) -> Destination:
-    """The table with the new columns of the rows; one that holds nothing but nulls of no type is not added."""
+    """The table with the new columns of the rows. A column of type void is not added."""
     useful = StructType(
         tuple(field for field in incoming.fields if field.type != _VOID or snapshot.schema.get(field.name) is not None)
     )
@@ -113,7 +113,7 @@ def _new_names_inside(known: DataType, incoming: DataType, prefix: str) -> list[
 
 
 def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
-    """What the request says of the table must be so already; a write does not repartition or reconfigure it."""
+    """Check that the table is already as the request says: a write does not repartition or reconfigure it."""
     partitioned = snapshot.metadata.partition_columns
     if request.partition_by and _lower_names(request.partition_by) != _lower_names(partitioned):
         raise SchemaMismatchError(

@@ -1,4 +1,4 @@
-"""What was asked for, when rows were to be written, and what came of it?"""
+"""What was asked for when rows were to be written, and what was done?"""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ebbtide.storage import ObjectStore
 
 __all__ = ["WriteMetrics", "WriteMode", "WriteRequest", "WriteResult"]
 
-# What to do where there is a table already.
+# What to do if the table exists.
 WriteMode = Literal["error", "append", "overwrite", "ignore"]
 _MODES = ("error", "append", "overwrite", "ignore")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Write the rows of `frame` to the table in `store`, which is made where there is none.
+    """Write the rows of `frame` to the table in `store`, which is created if there is none.
 
     `partition_by` and `properties` are for a new table (or new columns, with `overwrite_schema`); a table that exists
     must agree with them. `policy` is the session's store assignment policy.
@@ -40,9 +40,9 @@ class WriteRequest:
     policy: str = "ANSI"
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
-    # The session means an overwrite to replace only the partitions that the rows fall into.
+    # The session wants an overwrite to replace only the partitions that the rows fall into.
     means_partitions: bool = False
-    # What the session wants new tables to have; asked only where one is made.
+    # The session's properties for new tables; read only when one is created.
     default_properties: Callable[[], Mapping[str, str]] = dict
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class WriteMetrics:
 
     @property
     def operation_metrics(self) -> dict[str, int]:
-        """What the commit records: the last ones only where rows could go."""
+        """What the commit records; the last ones only for writes that can remove rows."""
         shown = {
             "numFiles": self.num_files,
             "numOutputRows": self.num_output_rows,

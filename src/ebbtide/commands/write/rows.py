@@ -36,7 +36,7 @@ def incoming_columns(frame: DataFrame) -> StructType:
 
 
 def rows_for(frame: DataFrame, target: WriteTarget, *, policy: str) -> DataFrame:
-    """The frame's rows as rows of the table, complete and under its rules."""
+    """The frame's rows as rows of the table, with all columns and checked against its rules."""
     given = {field.name.lower(): field for field in frame.schema.fields}
     _refuse_given_identities(target, given)
     columns = []
@@ -61,7 +61,7 @@ def bind_replace_where(spark: SparkSession, snapshot: Snapshot, replace_where: s
 
 
 def write_with_changes(spark: SparkSession, rows: DataFrame, target: WriteTarget) -> WrittenFiles:
-    """Every row twice, once as data and once as an insertion in the change data, from one evaluation."""
+    """Write every row twice from one evaluation: as data, and as an insertion in the change data."""
     change_type = border.HelperNames(rows.columns).pick("change_type")
     both = with_insert_changes(rows, change_type=change_type)
     return write_files(spark, both, target, change_type_column=change_type)

@@ -1,4 +1,4 @@
-"""What was written for one commit, and what does it count?"""
+"""What was written for one commit, and what are its metrics?"""
 
 from __future__ import annotations
 
