@@ -1,9 +1,9 @@
 """What is known to go wrong, or to be refused, in another engine?
 
-One explicit list, seen with the versions in `constraints.txt`. An entry says which engine, in which tables, when it
-reads or when it writes, and by which words one recognises it. Whatever is not in it fails the run, as ours until
-somebody has looked; an entry that did not show in a run is said so, and goes. `example` is the smallest one, for the
-page.
+One explicit list, seen with the versions in `constraints.txt`. An entry says which engine, which tables, whether it
+reads or writes, and which words of the error identify it. Anything else fails the run and counts as our bug until
+somebody has looked. An entry that did not show in a run is reported, and should be removed. `example` is the smallest
+one, for the page.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         "deltalake", "writes", "differs", ("generated column",), "rows failed validation check",
-        "does not compute generated columns anew in UPDATE, and then finds its own rows invalid.",
+        "does not recompute generated columns in UPDATE, and then rejects its own rows.",
         "columns n BIGINT, g BIGINT GENERATED ALWAYS AS (n * 2), one row (1, 2)\n"
         "DeltaTable(path).update(updates={'n': 'n + 100'})\n"
         "DeltaError: Invalid data found: 1 rows failed validation check.",
@@ -216,7 +216,7 @@ KNOWN: tuple[Known, ...] = (
     # --- ClickHouse ---------------------------------------------------------------------------------------------------
     Known(
         "ClickHouse", "reads", "differs", ("nested types",), "missing:",
-        "has no nulls of arrays, maps and tuples: it shows empty ones, and a struct of nulls. Nothing is raised.",
+        "has no null arrays, maps or tuples: it shows empty ones, and a struct of nulls. Nothing is raised.",
         "a table with one row: l ARRAY<BIGINT> is null, m MAP<STRING, BIGINT> is null, s STRUCT<a: BIGINT> is null\n"
         "SELECT * FROM deltaLakeLocal(path) shows [], {}, (NULL)",
     ),
@@ -241,7 +241,7 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         "ClickHouse", "writes", "differs", ("row tracking",), "stats.numRecords not found",
-        "cannot write to tables with row tracking, because its commits name no number of rows.",
+        "cannot write to tables with row tracking, because its commits do not record the number of rows.",
         "INSERT INTO FUNCTION deltaLakeLocal(path) VALUES (1)\n"
         "DeltaLake kernel error MissingColumnError: Column stats.numRecords not found in the data (in commit).",
         "append",

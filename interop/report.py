@@ -19,29 +19,29 @@ __all__ = ["markdown", "merged", "read_results", "results", "write_results"]
 
 HEADING = """# Other engines
 
-Does another engine see the rows that Ebbtide wrote, and does Ebbtide see what it wrote? `make interop` asks each of
-them about each kind of table and makes this page from `interop/results.json`; edit neither. Rows are compared with a
-model in plain Python, never counts.
+Does another engine see the rows that Ebbtide wrote, and does Ebbtide see what it wrote? `make interop` tries
+each engine with each kind of table and makes this page from `interop/results.json`; edit neither. Rows are compared
+with a model in plain Python, never counts.
 
 - **agrees**: the same rows.
-- **refuses**: the engine says that it does not do this. Nothing is wrong; the number leads to its words.
-- **differs**: the engine raises by mistake, or has other rows. The number leads to the smallest example.
-- **—**: the engine has nothing that could be asked.
+- **refuses**: the engine says that it does not support this. Nothing is wrong; the number links to its message.
+- **differs**: the engine fails where it should not, or shows other rows. The number links to the smallest example.
+- **—**: the engine does not offer this.
 """
 ABOUT = {
     READS_OURS: """Each table was made by Ebbtide: two appends, DELETE, UPDATE, MERGE, a checkpoint, a MERGE that
 deletes, an append. Where the table has a change feed and the engine reads feeds, the feed is compared too.""",
-    READ_BY_US: """The engine plays as much of the same story as it has statements for, and Ebbtide reads the rows and
+    READ_BY_US: """The engine runs as much of the same sequence as it has statements for, and Ebbtide reads the rows and
 the change feed. DuckDB and ClickHouse append to a table that Ebbtide made, Polars appends and merges.""",
-    HISTORIES: """One table, and every commit is made by Ebbtide or by the other engine, at random, with a random step
-out of what it has: append, DELETE, UPDATE, MERGE, checkpoint; deltalake and delta-spark also compact, vacuum and
-restore. After every commit both read.""",
+    HISTORIES: """Every commit to one table is made by Ebbtide or by the other engine, chosen at random, and is a random
+step that it supports: append, DELETE, UPDATE, MERGE, checkpoint; deltalake and delta-spark also compact, vacuum and
+restore. Both read the table after every commit.""",
 }
 TITLES = {READS_OURS: "It reads what we wrote", READ_BY_US: "We read what it wrote", HISTORIES: "They take turns"}
 
 
 def results(cells: Iterable[Cell], versions: dict[str, str]) -> dict[str, Any]:
-    """Everything the page needs; what is known comes along, so that the page can be made from the file alone."""
+    """Everything the page needs, known issues included, so that the page can be made from the file alone."""
     return {
         "run": {
             "date": datetime.now(timezone.utc).date().isoformat(),
@@ -59,7 +59,7 @@ def results(cells: Iterable[Cell], versions: dict[str, str]) -> dict[str, Any]:
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """New cells in the place of old ones; old ones stay whose explanations there still are."""
+    """New cells replace old ones; other old cells stay if their explanations still exist."""
     places = {(each["engine"], each["reason"]): place for place, each in enumerate(new["known"])}
     moved = {at: places.get((each["engine"], each["reason"])) for at, each in enumerate(old["known"])}
     asked = {_key(cell) for cell in new["cells"]}

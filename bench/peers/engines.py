@@ -39,7 +39,7 @@ WRITERS = (
         "delta-spark without vectors", "delta_spark", vectors=False, about="the reference, which then rewrites files"
     ),
     Engine("deltalake", "delta_rs", vectors=False, about="delta-rs, which rewrites files; no Spark"),
-    Engine("Sail", "sail", vectors=True, about="pysail, a server of its own spoken to by Spark Connect"),
+    Engine("Sail", "sail", vectors=True, about="pysail, its own server, used through Spark Connect"),
 )
 READERS = (
     Engine("DuckDB", "duckdb_reader", vectors=True, about="reads only"),

@@ -15,17 +15,17 @@ __all__ = ["markdown", "plots"]
 MIB = 1024 * 1024
 HEADING = """## Ebbtide beside other engines
 
-Every engine works on the same bytes, made from a seed, in a process of its own. **Start** is that process until it
-is ready (interpreter, imports, session). **Cold** is the first command in it. **Warm** is the median of the runs
-after it, in which the engines take turns, with the smallest and the largest beside it. The **ratio** is an engine's
-warm time to Ebbtide's: above 1, Ebbtide is quicker. **Memory** is the most that was ever resident, cold and warm
-runs together: Python / what it started (a JVM, whose heap may be 4 GiB and does not shrink, or a server).
-**Written** is what one run left in the table's directory, log included. The files were in the system's cache:
-nobody waited for a disk to read.
+Every engine works on the same bytes, made from a seed, in a process of its own. **Start** is the time until that
+process is ready (interpreter, imports, session). **Cold** is its first command. **Warm** is the median of the later
+runs, in which the engines take turns, with the smallest and the largest beside it. The **ratio** is an engine's
+warm time to Ebbtide's: above 1, Ebbtide is quicker. **Memory** is the peak resident memory of all runs, cold and
+warm: Python / the process it started (a JVM, whose heap may be 4 GiB and does not shrink, or a server).
+**Written** is what one run left in the table's directory, log included. The files were in the system's
+cache: no engine waited for a disk.
 """
 SETTINGS = (
     "Both Sparks have `local[2]`, 4 GiB and 4 shuffle partitions; delta-spark replays its log in 4 partitions instead "
-    "of 50, which are meant for a cluster. Everything else is what the engine does by itself."
+    "of 50, which are meant for a cluster. Everything else is each engine's default."
 )
 
 
@@ -36,7 +36,7 @@ def plots(results: dict[str, Any]) -> dict[str, str]:
 
 def markdown(results: dict[str, Any], *, plots_at: str) -> str:
     """This part of the page, from the results alone; `plots_at` is where the plots are."""
-    # Of what was not measured nothing is said, least of all that nobody is quicker.
+    # Without results there is nothing to say, least of all that nobody is quicker.
     sections = [HEADING, *([_engines(results), _slower(results)] if results else [])]
     sections += [_section(name, result, plots_at) for name, result in _ordered(results)]
     left_out = [name for name in workloads.NAMES if name not in results]
@@ -65,8 +65,8 @@ def _engines(results: dict[str, Any]) -> str:
     lines = ["### The engines", ""]
     for engine in ALL:
         if engine.name in versions:
-            told = ", ".join(f"{package} {found}" for package, found in versions[engine.name].items())
-            lines.append(f"- **{engine.name}**: {engine.about} ({told})")
+            packages = ", ".join(f"{package} {found}" for package, found in versions[engine.name].items())
+            lines.append(f"- **{engine.name}**: {engine.about} ({packages})")
         elif engine.name in missing:
             lines.append(f"- **{engine.name}** took no part: {missing[engine.name]}.")
     return "\n".join([*lines, "", SETTINGS, ""])
@@ -90,7 +90,7 @@ def _slower(results: dict[str, Any]) -> str:
         "### Where Ebbtide is slower",
         "",
         WHY_SLOWER,
-        "Every line of the tables in which another engine's median is lower:",
+        "All cases in which another engine's median is lower:",
         "",
     ]
     found = [
@@ -108,8 +108,8 @@ def _quicker(case: Case) -> str:
     if ours is None or ours.median is None:
         return ""
     others = [(each.median, each.engine) for each in case.measurements if each.median and each.median < ours.median]
-    told = [f"{engine} {median:.3f} s, {ours.median / median:.2f} times" for median, engine in sorted(others)]
-    return f"Ebbtide {ours.median:.3f} s; {'; '.join(told)}" if told else ""
+    quicker = [f"{engine} {median:.3f} s, {ours.median / median:.2f} times" for median, engine in sorted(others)]
+    return f"Ebbtide {ours.median:.3f} s; {'; '.join(quicker)}" if quicker else ""
 
 
 # --- one workload -----------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _section(name: str, result: dict[str, Any], plots_at: str) -> str:
 
 
 def _reservations(run: dict[str, Any]) -> str:
-    """What keeps the numbers from being what the title says."""
+    """Why the numbers may not be what the title says."""
     size = "" if run["scale"] == 1 else f" Made with a {run['scale']}th of the data."
     if run["load"] < 0.5:
         return size
@@ -150,7 +150,7 @@ def _first_line(result: Measurement) -> str:
 
 
 def _table(cases: list[Case]) -> list[str]:
-    """One line an engine and case; columns that would be empty throughout are left out."""
+    """One line per engine and case; columns that would be empty throughout are left out."""
     rows = [_cells(case, each) for case in cases for each in case.measurements]
     heads = [head for head in rows[0] if any(row[head] for row in rows)]
     widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
@@ -190,7 +190,7 @@ def _written(result: Measurement) -> str:
 
 
 def _rate(result: Measurement) -> str:
-    """Commits a second of the median run; the numbers in `extra` are sums over all runs, the cold one too."""
+    """Commits per second of the median run; the numbers in `extra` are sums over all runs, the cold one too."""
     if "landed" not in result.extra or not result.median:
         return ""
     return f"{result.extra['landed'] / _runs(result) / result.median:.1f}"
@@ -221,7 +221,7 @@ def _cells(case: Case, each: Measurement) -> dict[str, str]:
         "overhead": "" if each.overhead is None else f"{each.overhead:.2f}",
         "seconds more": "" if undeleted is None or each.median is None else f"{each.median - undeleted:+.3f}",
         "ratio": _ratio(case, each),
-        "commits a second": _rate(each),
+        "commits per second": _rate(each),
         "aborts": _aborts(each),
         "Spark jobs": "" if each.jobs is None else str(each.jobs),
         "memory": _memory(each),

@@ -1,6 +1,6 @@
 """How do several deleters get on with each other on one table?
 
-Each is a thread of one process and deletes rows of its own, one a command; every file holds rows of all of them. A
+Each is a thread of one process and deletes rows of its own, one per command; every file holds rows of all of them. A
 DELETE that the engine aborts because another was quicker is sent again until it lands.
 """
 

@@ -14,7 +14,7 @@ from ebbtide.transaction import Operation, Transaction
 
 TITLE = "1,000 small commits in a row"
 ABOUT = (
-    "One file a commit, a checkpoint every ten, local disk with fsync; the median commit of the last hundred against "
+    "One file per commit, a checkpoint every ten, local disk with fsync; the median commit of the last hundred against "
     "the median of the first hundred, three times."
 )
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'

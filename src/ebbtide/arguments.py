@@ -1,11 +1,11 @@
-"""Has every argument of a public call the type that it must have?
+"""Does every argument of a public call have the right type?
 
     @checked(spark=session, path=table_path, version=optional(integer))
     def read(spark, path, version=None): ...
 
-A wrong type is refused before anything else happens, with one sentence that names the argument, what it is, and what to
+A wrong type is refused before anything else happens, with one sentence that names the argument, its type, and what to
 write instead. Every parameter needs a check: a door that forgets one cannot be imported. Values of the right type that
-make no sense (a version that does not exist) are the business of whoever uses them.
+make no sense (a version that does not exist) are checked later, where they are used.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _LONGEST_SHOWN: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What an argument must be, in the words of the message, and what to write otherwise."""
+    """What an argument must be, in the words of the message, and what to write instead."""
 
     wanted: str
     accepts: Callable[[Any], bool]
     fix: str = ""
-    # For collections of the right kind: the first item in them that is wrong, in words.
+    # For collections of the right kind: describes the first wrong item, if any.
     wrong_item: Callable[[Any], str | None] | None = None
     error_class: str = ""
 
     def __call__(self, name: str, value: object) -> None:
         if not self.accepts(value):
-            wrong: str | None = f"not {_described(value)}"
+            wrong: str | None = f"not {_describe(value)}"
         else:
             wrong = None if value is None or self.wrong_item is None else self.wrong_item(value)
         if wrong is not None:
@@ -79,9 +79,9 @@ def optional(check: Check) -> Check:
 
 
 def checked(**checks: Check) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let the decorated function be called with arguments that pass these checks alone.
+    """Check the arguments of every call of the decorated function.
 
-    Where the function takes `**options`, the checks that are no parameters of it are the options that it knows.
+    If the function takes `**options`, the checks that are not its parameters are the options it knows.
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -96,7 +96,7 @@ def checked(**checks: Check) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError:
-                # Too few or too many arguments: Python says so in the words that everybody knows.
+                # Too few or too many arguments: Python's own message is the one that everybody knows.
                 return function(*args, **kwargs)
             for name, value in _arguments(signature, bound, checks):
                 checks[name](name, value)
@@ -139,35 +139,35 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str))
 
 
-def _but(found: object) -> str:
-    return f"but it holds {_described(found)}"
+def _holds(found: object) -> str:
+    return f"but it holds {_describe(found)}"
 
 
-def _no_text_in(values: Iterable[Any]) -> str | None:
+def _first_non_text(values: Iterable[Any]) -> str | None:
     items = (values,) if isinstance(values, str) else values
-    return next((_but(item) for item in items if not isinstance(item, str)), None)
+    return next((_holds(item) for item in items if not isinstance(item, str)), None)
 
 
-def _no_text_pair_in(values: Mapping[Any, Any]) -> str | None:
-    return _no_text_in(item for pair in values.items() for item in pair)
+def _first_non_text_pair(values: Mapping[Any, Any]) -> str | None:
+    return _first_non_text(item for pair in values.items() for item in pair)
 
 
-def _no_assignment_in(values: Mapping[Any, Any]) -> str | None:
+def _first_non_assignment(values: Mapping[Any, Any]) -> str | None:
     for name, value in values.items():
         if not isinstance(name, str):
-            return f"but it names a column by {_described(name)}"
+            return f"but it names a column by {_describe(name)}"
         if not isinstance(value, str | Column):
-            return f"but the value of {name!r} is {_described(value)}"
+            return f"but the value of {name!r} is {_describe(value)}"
     return None
 
 
-def _no_field_in(values: Iterable[Any]) -> str | None:
-    return next((_but(field) for field in values if not isinstance(field, T.StructField)), None)
+def _first_non_field(values: Iterable[Any]) -> str | None:
+    return next((_holds(field) for field in values if not isinstance(field, T.StructField)), None)
 
 
-def _no_transaction(pair: Any) -> str | None:
+def _not_a_transaction(pair: Any) -> str | None:
     is_one = len(pair) == 2 and isinstance(pair[0], str) and _is_int(pair[1])
-    return None if is_one else f"not {_shown(pair)}"
+    return None if is_one else f"not {_shorten(pair)}"
 
 
 session = Check("a SparkSession", is_session, "SparkSession.builder.getOrCreate() gives one.")
@@ -180,21 +180,23 @@ condition = Check("SQL text or a Column", _is_a(str, Column), "Write it like \"i
 moment = Check(
     "a str or a datetime", _is_a(str, dt.datetime), "Write it like '2026-01-31 12:00:00' or pass a datetime."
 )
-names = Check("a column's name or a list of names", _is_a(str, list, tuple), wrong_item=_no_text_in)
-text_map = Check("a dict of strings", _is_a(Mapping), "Write keys and values like {'key': 'value'}.", _no_text_pair_in)
+names = Check("a column's name or a list of names", _is_a(str, list, tuple), wrong_item=_first_non_text)
+text_map = Check(
+    "a dict of strings", _is_a(Mapping), "Write keys and values like {'key': 'value'}.", _first_non_text_pair
+)
 assignments = Check(
     "a dict that gives columns SQL text or Columns",
     _is_a(Mapping),
     "Write it like {'price': 'price * 2'}; a plain value is pyspark.sql.functions.lit(...).",
-    _no_assignment_in,
+    _first_non_assignment,
 )
 column_type = Check("a type as SQL text or a pyspark.sql.types.DataType", _is_a(str, T.DataType))
-fields = Check("a StructType or a list of StructFields", _is_a(T.StructType, list, tuple), wrong_item=_no_field_in)
+fields = Check("a StructType or a list of StructFields", _is_a(T.StructType, list, tuple), wrong_item=_first_non_field)
 transaction_id = Check(
     "a pair of application id and number",
     _is_a(tuple, list),
     "Write it like ('nightly', 7).",
-    _no_transaction,
+    _not_a_transaction,
     error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
 )
 engine_config = Check("an EngineConfig", _is_a(EngineConfig), "Write it like config=ebbtide.EngineConfig(...).")
@@ -203,17 +205,17 @@ engine_config = Check("an EngineConfig", _is_a(EngineConfig), "Write it like con
 # --- words for a value ------------------------------------------------------------------------------------------------
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None:
         return "None"
     kind = type(value)
     if kind in {str, int, float, bool, bytes}:
-        return f"the {kind.__name__} {_shown(value)}"
+        return f"the {kind.__name__} {_shorten(value)}"
     module = kind.__module__.partition(".")[0]
     name = kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}"
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."

@@ -41,9 +41,9 @@ def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order
     storage_options: Mapping[str, str] | None = None,
     config: EngineConfig = DEFAULT_CONFIG,
 ) -> DataFrame:
-    """The changes of the Delta table at `path` from a version or time on, up to and including an end or until now.
+    """The changes of the Delta table at `path` from a version or time to another, both included, or to the newest.
 
-    Beside the table's columns each row has `_change_type` (insert, delete, update_preimage, update_postimage),
+    Besides the table's columns each row has `_change_type` (insert, delete, update_preimage, update_postimage),
     `_commit_version` and `_commit_timestamp`. Change data must be recorded (delta.enableChangeDataFeed) in the whole
     range. Times are ISO strings or datetimes; without a zone they are in the session's time zone.
     """
@@ -58,6 +58,6 @@ def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order
     feed = read_change_feed(store, bounds, config=config)
     with spark_errors(f"reading the changes of {store.url}"):
         frame = scan_changes(spark, feed, storage_options=storage_options)
-        # Connect looks at a frame only when asked for something.
+        # Connect analyses a frame only when asked for something.
         assert frame.columns is not None
         return frame

@@ -1,9 +1,9 @@
 """Which of delta-spark's session settings does Ebbtide follow?
 
-A job that comes from delta-spark brings its settings along. Each is one of four kinds: followed; followed as long as it
-is left at delta-spark's default, because Ebbtide always does what the default says; about things that change no row and
-no file of ours (speed, caches, catalogs, other commands); or unknown. For the second kind at another value and for the
-last, the user is told, once per setting and session.
+A job written for delta-spark brings its settings along. Each is one of four kinds: followed; followed only at
+delta-spark's default, because that is what Ebbtide always does; harmless, because it changes no row and no file of ours
+(speed, caches, catalogs, other commands); or unknown. Ebbtide warns about settings of the second kind at another value
+and about unknown ones, once per setting and session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["PREFIX", "not_followed"]
+__all__ = ["PREFIX", "find_unfollowed"]
 
 PREFIX: Final = "spark.databricks.delta."
 
@@ -34,7 +34,7 @@ _FOLLOWED: Final = frozenset(
 )
 _FOLLOWED_PREFIX: Final = "properties.defaults."
 
-# What the setting must say, in delta-spark's words, for Ebbtide to do what it says.
+# delta-spark's default, which is what Ebbtide does; any other value is warned about.
 _AS_BY_DEFAULT: Final = {
     "allowArbitraryProperties.enabled": "false",
     "autoCompact.enabled": "false",
@@ -71,7 +71,7 @@ _AS_BY_DEFAULT: Final = {
     "writeChecksumFile.enabled": "true",
 }
 
-# Beginnings of the names of settings that change no row and no file that Ebbtide writes.
+# Prefixes of settings that change no row and no file that Ebbtide writes.
 _HARMLESS: Final = (
     # how delta-spark reads the log, plans, caches and checks itself
     *("adaptiveMetadataTree.", "allFilesInCrc.", "alwaysCollectStats.", "amt.", "checkLatestSchemaOnRead", "checksum"),
@@ -96,7 +96,7 @@ _HARMLESS: Final = (
 )
 
 
-def not_followed(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def find_unfollowed(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The settings that ask for something Ebbtide does not do, each with a sentence for the user."""
     for name, value in settings.items():
         short = name.removeprefix(PREFIX)

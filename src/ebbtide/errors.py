@@ -1,12 +1,12 @@
-"""Which errors can a caller of Ebbtide meet, and what can they do about each?
+"""Which errors can Ebbtide raise, and what can the caller do about each?
 
 Every exception the package raises on purpose lives here. They are grouped by what the caller can do next, not by where
 they come from. Each carries `error_class`, the stable name Delta users already search for (empty where Delta has none),
 and a message that says what happened, to which value, and what to try.
 
 They are PySpark's exceptions too, where users of delta-spark catch those: `except AnalysisException` catches a
-condition that names no column, and every error answers `getCondition()` and its sisters. PySpark's exception classes
-are all that this module, or anything below `spark_border`, knows of Spark.
+condition that names no column, and every error has `getCondition()` and its sisters. PySpark's exception classes are
+the only part of Spark that this module, or anything below `spark_border`, imports.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def _displayable(text: str) -> str:
-    """The text with the code of every character that could steer a terminal; line breaks and tabs stay.
+    """The text with terminal control characters escaped; line breaks and tabs stay.
 
     Messages quote names and paths of tables that anybody may have written, and end up in logs and on terminals.
     """
@@ -74,14 +74,14 @@ def _displayable(text: str) -> str:
 class DeltaError(PySparkException):
     """Root of everything raised on purpose: `except ebbtide.DeltaError` catches all of it.
 
-    `str(error)` begins with the error class, where there is one. The class and the message are kept apart, so that an
-    error that was pickled or copied is the same error.
+    `str(error)` begins with the error class, where there is one. The class and the message are kept apart, so that
+    pickling or copying an error does not change it.
     """
 
     default_error_class: ClassVar[str] = ""
 
     def __init__(self, message: str, *, error_class: str | None = None) -> None:
-        # PySpark's own initialiser looks the message up among PySpark's. What it sets, only the methods below read.
+        # PySpark's own initialiser looks the message up among PySpark's. Only the methods below read what it sets.
         Exception.__init__(self, _displayable(message))
         self.error_class = self.default_error_class if error_class is None else error_class
         self.message_parameters: Mapping[str, str] = {}
@@ -101,7 +101,7 @@ class DeltaError(PySparkException):
         return str(self)
 
     def getMessageParameters(self) -> dict[str, str]:
-        """What Spark says the words of its message stand for, where the error began as one of Spark's."""
+        """The parameters of Spark's message, if the error began as one of Spark's."""
         return dict(self.message_parameters)
 
     def getSqlState(self) -> str | None:
@@ -189,11 +189,11 @@ class CorruptDeletionVectorError(CorruptTableError):
     """A deletion vector does not pass its checks. No row of the file is returned."""
 
 
-# --- another writer was there first -----------------------------------------------------------------------------------
+# --- another writer committed first -----------------------------------------------------------------------------------
 
 
 class DeltaConcurrentModificationException(DeltaError):
-    """Parent, in fact, of every conflict: the table changed in a way the operation cannot be rebased on."""
+    """Parent of every conflict: the table changed in a way that the operation cannot be rebased on."""
 
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):

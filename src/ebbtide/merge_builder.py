@@ -8,7 +8,7 @@
         .execute()
     )
 
-The names are delta-spark's. A builder is a value: every call gives a new one, and `execute` may be called again.
+The names are delta-spark's. A builder is immutable: every call returns a new one, and `execute` may be called again.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class DeltaMergeBuilder:
 
     @checked(condition=optional(condition), set=optional(assignments))
     def whenMatchedUpdate(self, condition: Expression | None = None, set: Values | None = None) -> DeltaMergeBuilder:
-        """Give columns of a matched row new values; they may speak of both rows."""
-        return replace(self, _matched=(*self._matched, UpdateClause(_required(set, "set"), condition)))
+        """Give columns of a matched row new values; they may refer to both rows."""
+        return replace(self, _matched=(*self._matched, UpdateClause(_require(set, "set"), condition)))
 
     @checked(condition=optional(condition))
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Give every column of a matched row the value of the source's column of its name."""
+        """Give every column of a matched row the value of the source's column with the same name."""
         return replace(self, _matched=(*self._matched, UpdateClause(None, condition)))
 
     @checked(condition=optional(condition))
@@ -70,8 +70,8 @@ class DeltaMergeBuilder:
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Values | None = None
     ) -> DeltaMergeBuilder:
-        """Insert a row for a row of the source that matches none; columns not named get their default, or null."""
-        return replace(self, _not_matched=(*self._not_matched, InsertClause(_required(values, "values"), condition)))
+        """Insert a row for each source row that matches none; columns not named get their default, or null."""
+        return replace(self, _not_matched=(*self._not_matched, InsertClause(_require(values, "values"), condition)))
 
     @checked(condition=optional(condition))
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
@@ -81,8 +81,8 @@ class DeltaMergeBuilder:
     def whenNotMatchedBySourceUpdate(
         self, condition: Expression | None = None, set: Values | None = None
     ) -> DeltaMergeBuilder:
-        """Give columns of a row that no row of the source matches new values; they speak of that row alone."""
-        return replace(self, _by_source=(*self._by_source, UpdateClause(_required(set, "set"), condition)))
+        """Give columns of a row that no row of the source matches new values; they may refer to that row only."""
+        return replace(self, _by_source=(*self._by_source, UpdateClause(_require(set, "set"), condition)))
 
     @checked(condition=optional(condition))
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
@@ -119,7 +119,7 @@ class DeltaMergeBuilder:
         return f"<DeltaMergeBuilder of {self._store.url}: {clauses} clauses, not executed>"
 
 
-def _required(values: Values | None, name: str) -> ValuesOf:
+def _require(values: Values | None, name: str) -> ValuesOf:
     if not values:
         raise RequestError(
             f"{name} is missing: say which columns get which values, as in {name}={{'price': 's.price'}}."

@@ -1,7 +1,7 @@
 """What do the settings of the Spark session ask of a changing command?
 
-Read once, at a door, into `WriteOptions`; below the doors nobody looks at `spark.conf` for a switch of ours. The names
-are delta-spark's, so that existing jobs keep their settings. An argument of the call wins over the session.
+They are read once, at a door, into `WriteOptions`; nothing below the doors reads `spark.conf` for a switch of ours.
+The names are delta-spark's, so that existing jobs keep their settings. An argument takes precedence over the session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
-from ebbtide.delta_spark_settings import PREFIX, not_followed
+from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
 from ebbtide.errors import RequestError
 from ebbtide.spark_border import settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
@@ -72,12 +72,12 @@ _MAX_LONG: Final = (1 << 63) - 1
 _MAX_VECTOR_FILE: Final = (1 << 31) - 1
 
 _LOGGER = logging.getLogger(__name__)
-# Which settings the users of this process were told about: (session, name).
-_told: set[tuple[int, str]] = set()
+# Settings that this process has already warned about: (session, name).
+_warned: set[tuple[int, str]] = set()
 
 
 class CommitOptions(TypedDict, total=False):
-    """What every changing call may be asked for beside its rows.
+    """Options of every call that changes rows.
 
     `deletion_vectors`: "on" marks rows where the table allows it, "off" rewrites their files, "auto" marks unless most
     of a file would be gone; None takes the session's setting. `conflicts`: "rebase" follows a concurrent writer,
@@ -106,11 +106,11 @@ def write_options(
 ) -> WriteOptions:
     """The arguments, and the session's settings where an argument is None. RequestError names a setting it cannot use.
 
-    An application transaction is one thing: given as an argument, nothing of it is taken from the session.
-    `vectors_setting` names the setting that says whether this command marks rows; each verb has one of its own.
+    If any part of the application transaction is an argument, none of it is taken from the session. `vectors_setting`
+    names the setting that says whether this command marks rows; each verb has its own.
     """
     settings = settings_below(spark, PREFIX)
-    _tell_once(spark, settings)
+    _warn_once(spark, settings)
     if txn_app_id is None and txn_version is None:
         txn_app_id, txn_version = settings.get(TXN_APP_ID), _whole_number(settings, TXN_VERSION, least=0)
     return WriteOptions(
@@ -126,10 +126,10 @@ def write_options(
 
 @contextmanager
 def reset_txn_version(spark: SparkSession, given: Mapping[str, object] | None = None) -> Iterator[None]:
-    """For a changing command: when it has ended well, forget the session's number of the application transaction.
+    """Unset the session's application transaction number after a changing command has succeeded.
 
-    Only where the session asks for it, and the transaction was not among the arguments (`given`). Otherwise the next
-    command would be taken for this one, and dropped.
+    Only if the session asks for it, and the transaction was not among the arguments (`given`). Without this, the next
+    command would be taken for a repetition of this one, and skipped.
     """
     yield
     is_given = given is not None and (given.get("txn_app_id") is not None or given.get("txn_version") is not None)
@@ -137,20 +137,20 @@ def reset_txn_version(spark: SparkSession, given: Mapping[str, object] | None = 
         spark.conf.unset(TXN_VERSION)
 
 
-def _tell_once(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    for name, sentence in not_followed(settings):
-        if (id(spark), name) not in _told:
-            _told.add((id(spark), name))
+def _warn_once(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, sentence in find_unfollowed(settings):
+        if (id(spark), name) not in _warned:
+            _warned.add((id(spark), name))
             _LOGGER.warning("%s", sentence)
 
 
 def changes_may_be_out_of_range(spark: SparkSession) -> bool:
-    """Whether bounds of a change feed beyond the newest version mean "nothing there" instead of a mistake."""
+    """Whether bounds of a change feed beyond the newest version mean "no changes" instead of an error."""
     return _flag(spark, CHANGES_OUT_OF_RANGE)
 
 
 def merges_schema(spark: SparkSession) -> bool:
-    """Whether columns that only the rows to be written have are added to the table."""
+    """Whether columns that only the new rows have are added to the table."""
     return _flag(spark, SCHEMA_AUTO_MERGE)
 
 
@@ -167,7 +167,7 @@ def table_defaults(spark: SparkSession) -> dict[str, str]:
 
 
 def parse_bytes(text: str) -> int | None:
-    """`2097152`, `2m`, `2 MiB` as a number of bytes; None when it is no such thing."""
+    """`2097152`, `2m`, `2 MiB` as a number of bytes; None when it is not a size."""
     found = _BYTES.fullmatch(text.strip())
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Which SQLSTATE belongs to the name of an error?
+"""Which SQLSTATE does an error class have?
 
 The names and their states are delta-spark's and Spark's; `tests/interop` compares them with delta-spark's own list.
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["SQL_STATES", "sql_state"]
 
-# Conditions below a class (`UNRESOLVED_COLUMN.WITH_SUGGESTION`) have the state of the class.
+# A subclass (`UNRESOLVED_COLUMN.WITH_SUGGESTION`) has the state of its class.
 _NAMES: Final = {
     "0A000": (
         "DELTA_ADDING_DELETION_VECTORS_DISALLOWED",

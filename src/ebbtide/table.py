@@ -1,6 +1,6 @@
 """What can a user do with a Delta table from Python?
 
-The names delta-spark users know, on plain PySpark: `DeltaTable.forPath(spark, path)`, `.toDF()`, `.history()`, and
+The names that delta-spark users know, on plain PySpark: `DeltaTable.forPath(spark, path)`, `.toDF()`, `.history()`, and
 `ebbtide.read` for one-liners. Thin on purpose: a call becomes a request, and `log`, `scan` or `commands` serve it.
 """
 
@@ -62,7 +62,7 @@ from ebbtide.temp_views import refresh_changed
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["COMMIT_OPTIONS", "DeltaTable", "looking_above", "read"]
+__all__ = ["COMMIT_OPTIONS", "DeltaTable", "suggest_parent_table", "read"]
 
 StorageOptions = Mapping[str, str]
 TablePath = str | os.PathLike[str]
@@ -98,20 +98,20 @@ def read(
 ) -> DataFrame:
     """The rows of the Delta table at `path`, now or at a version or time, as a DataFrame.
 
-    `where` filters the rows, and data files that it rules out are not even opened; where it compares columns with
-    literals, deleted rows are looked for only among those that it lets through. (A `.where(...)` on the result is
-    pushed into Parquet by Spark as usual, but by then all files of the table are part of the plan.) A timestamp is an
-    ISO string or a datetime; without a zone it is in the session's time zone.
+    `where` filters the rows, and data files that it rules out are not even opened; comparisons of columns with
+    literals are evaluated before deleted rows are dropped, so fewer rows have to be looked up. (Spark pushes a
+    `.where(...)` on the result into Parquet as usual, but then all files of the table are part of the plan.) A
+    timestamp is an ISO string or a datetime; without a zone it is in the session's time zone.
     """
     path = os.fspath(path)
     at_ms = None if timestamp is None else timestamp_ms(spark, timestamp)
-    with looking_above(path, storage_options):
+    with suggest_parent_table(path, storage_options):
         snapshot = load_snapshot(open_store(path, storage_options), version=version, timestamp_ms=at_ms, config=config)
     return read_rows(spark, snapshot, where, storage_options=storage_options)
 
 
 class DeltaTable:
-    """A Delta table at a path. Every call looks at the newest version, unless it is asked for another."""
+    """A Delta table at a path. Every call uses the newest version."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class DeltaTable:
         self._config = config
         self._alias = alias
         self._latest: Snapshot | None = None
-        # What every changing call may be asked for, over the settings of the session.
+        # The options of a changing call, on top of the settings of the session.
         self._options = partial(write_options, spark, storage_options=storage_options, config=config)
 
     @classmethod
@@ -152,7 +152,7 @@ class DeltaTable:
         _refuse_hadoop_settings(hadoopConf)
         path = os.fspath(path)
         table = cls(sparkSession, open_store(path, storage_options), storage_options=storage_options, config=config)
-        with looking_above(path, storage_options):
+        with suggest_parent_table(path, storage_options):
             table._snapshot()
         return table
 
@@ -180,19 +180,19 @@ class DeltaTable:
     @classmethod
     @checked(sparkSession=optional(session))
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
-        """A builder for a new table; one that is there is left as it is."""
+        """A builder for a new table; an existing one is left as it is."""
         return cls._builder(sparkSession, "create_if_not_exists")
 
     @classmethod
     @checked(sparkSession=optional(session))
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
-        """A builder for a table in the place of another, whose rows go; TableNotFoundError when there is none."""
+        """A builder that replaces a table and its rows; TableNotFoundError when there is none."""
         return cls._builder(sparkSession, "replace")
 
     @classmethod
     @checked(sparkSession=optional(session))
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
-        """A builder for a table, in the place of another if there is one."""
+        """A builder for a table that replaces the existing one, if any."""
         return cls._builder(sparkSession, "create_or_replace")
 
     @classmethod
@@ -201,10 +201,10 @@ class DeltaTable:
         if spark is None:
             raise RequestError("There is no active Spark session. Give one to the call, or start one first.")
 
-        def opened(store: ObjectStore, storage_options: StorageOptions | None) -> DeltaTable:
+        def open_table(store: ObjectStore, storage_options: StorageOptions | None) -> DeltaTable:
             return cls(spark, store, storage_options=storage_options)
 
-        return DeltaTableBuilder(spark, how, opened)
+        return DeltaTableBuilder(spark, how, open_table)
 
     @checked(aliasName=text)
     def alias(self, aliasName: str) -> DeltaTable:
@@ -236,7 +236,7 @@ class DeltaTable:
     def delete_matching(
         self, source: DataFrame, on: str | Sequence[str], **options: Unpack[CommitOptions]
     ) -> DeleteResult:
-        """Delete the rows whose `on` columns equal those of some row of `source`; nulls equal nothing.
+        """Delete the rows whose `on` columns equal those of some row of `source`; null equals nothing.
 
         The options are those of `delete`.
         """
@@ -299,14 +299,14 @@ class DeltaTable:
 
     @property
     def url(self) -> str:
-        """Where the table lies, as an absolute URL."""
+        """The table's absolute URL."""
         return self._store.url
 
     def version(self) -> int:
         return self._snapshot().version
 
     def count(self) -> int:
-        """The number of rows: from the log alone where that is exact, else by counting the rows of the other files."""
+        """The number of rows: from the log where it is exact; Spark counts the rows of the other files."""
         return exact_count(self._spark, self._snapshot(), storage_options=self._storage_options)
 
     @checked(limit=optional(integer))
@@ -334,8 +334,8 @@ class DeltaTable:
 
 
 @contextmanager
-def looking_above(path: str, storage_options: StorageOptions | None) -> Iterator[None]:
-    """Where there is no table, say so when the path is a partition directory of one."""
+def suggest_parent_table(path: str, storage_options: StorageOptions | None) -> Iterator[None]:
+    """If no table is found, say whether the path is a partition directory of one."""
     try:
         yield
     except TableNotFoundError as error:

@@ -1,10 +1,11 @@
-"""How does Python describe a table that it wants made?
+"""How is a new table described in Python?
 
 The builder that delta-spark users know:
 
     DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").partitionedBy("day").execute()
 
-It collects words, and `commands.define.create` serves them. What `execute` answers is for `ebbtide.table` to say.
+It collects the definition, and `commands.define.create` creates the table; `ebbtide.table` decides what `execute`
+returns.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ _NO_GENERATION = Check("None", lambda value: value is None, _IDENTITY)
 
 
 class DeltaTableBuilder(Generic[Table]):
-    """A table in words; every method returns the builder, and `execute` makes the table."""
+    """The definition of a table; every method returns the builder, and `execute` creates the table."""
 
     def __init__(
         self,
         spark: SparkSession,
         how: CreateHow,
-        opened: Callable[[ObjectStore, Mapping[str, str] | None], Table],
+        open_table: Callable[[ObjectStore, Mapping[str, str] | None], Table],
         *,
         storage_options: Mapping[str, str] | None = None,
         config: EngineConfig = DEFAULT_CONFIG,
     ) -> None:
         self._spark = spark
         self._how: CreateHow = how
-        self._opened = opened
+        self._open_table = open_table
         self._storage_options = storage_options
         self._config = config
         self._store: ObjectStore | None = None
@@ -62,7 +63,7 @@ class DeltaTableBuilder(Generic[Table]):
     def location(
         self, location: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
     ) -> DeltaTableBuilder[Table]:
-        """Where the table lies. A relative path means the working directory of this moment."""
+        """The path of the table. A relative one is resolved now, against the current working directory."""
         self._storage_options = storage_options or self._storage_options
         self._store = open_store(os.fspath(location), self._storage_options)
         return self
@@ -84,7 +85,7 @@ class DeltaTableBuilder(Generic[Table]):
         generatedByDefaultAs: None = None,
         comment: str | None = None,
     ) -> DeltaTableBuilder[Table]:
-        """One column; the type as SQL writes it, or Spark's own. `generatedAlwaysAs` is SQL over other columns.
+        """One column; the type as SQL text or as a DataType. `generatedAlwaysAs` is SQL over other columns.
 
         `generatedByDefaultAs` is for identity columns, which are not supported.
         """
@@ -110,7 +111,7 @@ class DeltaTableBuilder(Generic[Table]):
 
     @checked(key=text, value=text)
     def property(self, key: str, value: str) -> DeltaTableBuilder[Table]:
-        """A table property, such as delta.enableDeletionVectors; the protocol follows from them."""
+        """A table property, such as delta.enableDeletionVectors; the properties determine the protocol."""
         self._properties[key] = value
         return self
 
@@ -120,7 +121,7 @@ class DeltaTableBuilder(Generic[Table]):
         return self
 
     def execute(self) -> Table:
-        """Make the table, in one commit."""
+        """Create the table, in one commit."""
         if self._store is None:
             raise RequestError("A table needs a place: .location(path) says where it lies.")
         store = self._store
@@ -130,7 +131,7 @@ class DeltaTableBuilder(Generic[Table]):
         defaults = table_defaults(self._spark)
         create_table(self._spark, CreateRequest(store, definition, self._how, options, lambda: defaults))
         refresh_changed(self._spark, store.url)
-        return self._opened(store, self._storage_options)
+        return self._open_table(store, self._storage_options)
 
     def _type(self, name: str, given: str | T.DataType) -> T.DataType:
         if isinstance(given, T.DataType):

@@ -100,7 +100,7 @@ def detail_frame(spark: SparkSession, detail: TableDetail) -> DataFrame:
 
 
 def rows_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-    """A small answer as a DataFrame. Through Arrow, because Spark starts a Python worker to show a list of rows."""
+    """A small answer as a DataFrame. Through Arrow, because Spark starts a Python worker for a list of rows."""
     columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
     fields = [T.StructField(field.name, _SPARK_TYPES[field.type]) for field in schema]
     return frame_from_arrow(spark, pa.Table.from_arrays(columns, schema=schema), T.StructType(fields))
@@ -127,7 +127,7 @@ def _history_row(commit: CommitRecord) -> tuple[Any, ...]:
 
 
 def _moment(milliseconds: int | None) -> dt.datetime | None:
-    """An instant Spark cannot mistake for local time; one beyond what Python can name has no value."""
+    """An instant that Spark cannot mistake for local time; None for one that Python's datetime cannot hold."""
     if milliseconds is None:
         return None
     try:

@@ -3,13 +3,13 @@
     CREATE TEMP VIEW people AS SELECT * FROM delta.`/data/people`
     DELETE FROM people WHERE id = 7
 
-Spark keeps the view; what it is a view of is remembered here, per session. A view holds its table's store, whose place
-is absolute, so it means the same table wherever the process goes. A view that somebody replaced or dropped since is not
-ours any more, and nothing is deleted through it. A view of some columns is there to be read: rows are changed through a
-view of all of them only.
+Spark keeps the view; this module remembers its table, per session. A view holds its table's store, whose URL is
+absolute, so it stays with its table when the working directory changes. A view that was replaced or dropped since is no
+longer ours, and nothing is deleted through it. A view of some columns is for reading; rows are changed only through a
+view of all columns.
 
-Spark pins a view to the files it was made from. `refresh_changed` makes the views of a table anew after every command
-of ours on it; `refresh_all` does so before `ebbtide.sql` reads, for views whose table anybody has changed.
+Spark pins a view to the files it was made from. `refresh_changed` recreates the views of a table after every command
+of ours on it; `refresh_all` does so before `ebbtide.sql` reads, for all views whose table has changed.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def create_view(spark: SparkSession, name: str, source: ViewSource, *, or_replac
 
 
 def storage_options_behind(spark: SparkSession, name: str) -> Mapping[str, str] | None:
-    """The options that the view of this name was made with, if any."""
+    """The options with which this view was created, if any."""
     view = _views.get(spark, {}).get(name.lower())
     return None if view is None else view.source.storage_options
 
 
 def table_behind(spark: SparkSession, name: str) -> ViewSource:
-    """The table that the view shows whole; RequestError when it is not such a view."""
+    """The table of a view of all columns; RequestError for any other name."""
     view = _view(spark, name)
     if view is not None and not view.source.columns:
         return view.source
@@ -92,9 +92,9 @@ def table_behind(spark: SparkSession, name: str) -> ViewSource:
 
 
 def ensure_shown(spark: SparkSession, name: str, expressions: Iterable[str], *, alias: str | None) -> None:
-    """UnknownColumnError when an expression names what a view of some columns does not show.
+    """UnknownColumnError when an expression names a column that a view of some columns does not show.
 
-    As in the reference, a name without a meaning is reported before the view is refused as a target.
+    As in the reference, an unknown name is reported before the view is refused as a target.
     """
     view = _view(spark, name)
     if view is None or not view.source.columns:
@@ -102,7 +102,7 @@ def ensure_shown(spark: SparkSession, name: str, expressions: Iterable[str], *, 
     rows = spark.table(border.quoted(name)).alias(alias or name)
     doing = f"reading the columns of the view {name!r}"
     for text in expressions:
-        # Anything else that may be wrong with it matters only where rows can be changed.
+        # Other errors in it matter only if rows can be changed.
         with suppress(InvalidPredicateError), border.spark_errors(doing), border.asking_the_analyser():
             border.analyse(rows.select(F.expr(text)))
 
@@ -111,10 +111,10 @@ def ensure_shown(spark: SparkSession, name: str, expressions: Iterable[str], *, 
 
 
 def refresh_changed(spark: SparkSession, table_url: str) -> None:
-    """After a command on this table: let its views in the session show the newest version.
+    """After a command on this table: make its views in the session show the newest version.
 
-    The command has been committed, so a view that cannot be refreshed is no reason to fail: it is reported, and tried
-    again when `ebbtide.sql` reads it.
+    The command has been committed, so a view that cannot be refreshed is only a warning; the next `ebbtide.sql` that
+    reads it tries again.
     """
     for name, view in list(_views.get(spark, {}).items()):
         if view.source.store.url == table_url:
@@ -126,10 +126,10 @@ def refresh_changed(spark: SparkSession, table_url: str) -> None:
 
 
 def refresh_all(spark: SparkSession, statement: str) -> None:
-    """Before a statement is read: let every view of the session show the newest version, whoever wrote it.
+    """Before a statement runs: make every view of the session show the newest version, whoever wrote it.
 
-    Spark may reach a view through another one, so all are looked at. A table that cannot be read is an error only for a
-    statement that mentions its view.
+    Spark may reach a view through another one, so all are refreshed. A table that cannot be read is an error only if
+    the statement mentions its view.
     """
     if spark not in _views:
         return
@@ -147,12 +147,12 @@ def _refresh(spark: SparkSession, name: str, view: _View) -> None:
     source = view.source
     newest = load_snapshot(source.store, config=source.config, hint=view.snapshot)
     is_same = newest.version == view.snapshot.version and newest.metadata == view.snapshot.metadata
-    if is_same or not _is_still(spark, name, view):
+    if is_same or not _is_current(spark, name, view):
         return
     try:
         _show(spark, name, source, newest, or_replace=True)
     except UnknownColumnError:
-        # The table was replaced and has the column no more. A view that goes on showing the old rows would be wrong.
+        # The table was replaced and no longer has the column. A view that kept showing the old rows would be wrong.
         spark.catalog.dropTempView(name)
         del _views[spark][name]
 
@@ -169,11 +169,11 @@ def _show(spark: SparkSession, name: str, source: ViewSource, snapshot: Snapshot
 
 
 def _view(spark: SparkSession, name: str) -> _View | None:
-    """What is known of the view of this name, if it is still the one that was made here."""
+    """The view of this name, if it is still the one that was created here."""
     view = _views.get(spark, {}).get(name.lower())
-    return view if view is not None and _is_still(spark, name, view) else None
+    return view if view is not None and _is_current(spark, name, view) else None
 
 
-def _is_still(spark: SparkSession, name: str, view: _View) -> bool:
+def _is_current(spark: SparkSession, name: str, view: _View) -> bool:
     quoted = border.quoted(name)
     return spark.catalog.tableExists(quoted) and spark.table(quoted).sameSemantics(view.frame)

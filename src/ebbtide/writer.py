@@ -1,7 +1,7 @@
 """How does Python write a DataFrame to a table?
 
-`ebbtide.write(df, path, mode="append")`: one call for what `df.write.format("delta")` does elsewhere. Thin on purpose:
-the call becomes a request, and `commands.write.command` serves it.
+`ebbtide.write(df, path, mode="append")`: one call for what `df.write.format("delta")` does in delta-spark. Thin on
+purpose: the call becomes a request, and `commands.write.command` serves it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ebbtide.temp_views import refresh_changed
 
 __all__ = ["write"]
 
-# Spark's names of what to do where there is a table already.
+# Spark's names for what to do with an existing table.
 _MODES: Final[Mapping[str, WriteMode]] = {
     "append": "append",
     "overwrite": "overwrite",
@@ -60,21 +60,21 @@ def write(
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
 ) -> WriteResult:
-    """Write the rows of `df` to the Delta table at `path`, which is made where there is none.
+    """Write the rows of `df` to the Delta table at `path`, which is created if there is none.
 
-    `mode` says what to do with a table that is there: "error", "append", "overwrite" or "ignore", in any case; Spark's
-    "errorifexists" and "default" mean "error". Columns are matched
-    by name, whatever their case, and cast to the table's types; a value that does not fit fails the write. Columns that
-    `df` lacks are generated, or get their default, or null. `merge_schema` adds columns that the table lacks;
-    `overwrite_schema` puts the columns and `partition_by` of this write in the place of the table's. `replace_where`
-    (with mode "overwrite") replaces only the rows for which the condition is true, and all rows of `df` must fulfil it.
+    `mode` says what to do with an existing table: "error", "append", "overwrite" or "ignore", in upper or lower case;
+    Spark's "errorifexists" and "default" mean "error". Columns are matched by name, whatever their case, and cast to
+    the table's types; a value that does not fit fails the write. Columns that `df` lacks are generated, or get their
+    default, or null. `merge_schema` adds columns that the table lacks; `overwrite_schema` replaces the table's columns
+    and partitioning by those of this write. `replace_where` (with mode "overwrite") replaces only the rows for which
+    the condition is true, and all rows of `df` must satisfy it.
 
     `partition_by` and `properties` are for a new table. `txn=(application, number)` makes the write land once, however
-    often it is sent. On any error the table is as it was.
+    often it is sent. On any error the table is unchanged.
     """
     spark = df.sparkSession
     chosen = _write_mode(mode)
-    app_id, number = _checked_txn(txn)
+    app_id, number = _split_txn(txn)
     options = write_options(
         spark,
         txn_app_id=app_id,
@@ -109,7 +109,7 @@ def _write_mode(mode: str) -> WriteMode:
     return found
 
 
-def _checked_txn(txn: tuple[str, int] | None) -> tuple[str | None, int | None]:
+def _split_txn(txn: tuple[str, int] | None) -> tuple[str | None, int | None]:
     if txn is None:
         return None, None
     app_id, version = txn

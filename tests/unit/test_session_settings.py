@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ebbtide.config import EngineConfig
-from ebbtide.delta_spark_settings import PREFIX, not_followed
+from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import (
     COMMIT_ATTEMPTS,
@@ -158,8 +158,8 @@ def test_command_that_failed_keeps_its_number_for_the_next_attempt():
         ("properties.default.appendOnly", "true", "does not know"),
     ],
 )
-def test_setting_that_is_not_followed_is_named(name, value, words):
-    [(found, sentence)] = not_followed({PREFIX + name: value})
+def test_setting_that_is_find_unfollowed_is_named(name, value, words):
+    [(found, sentence)] = find_unfollowed({PREFIX + name: value})
     assert found == PREFIX + name
     assert words in sentence
     assert PREFIX + name in sentence
@@ -180,7 +180,7 @@ def test_setting_that_is_not_followed_is_named(name, value, words):
     ],
 )
 def test_setting_that_is_followed_or_changes_nothing_is_not_mentioned(name, value):
-    assert list(not_followed({PREFIX + name: value})) == []
+    assert list(find_unfollowed({PREFIX + name: value})) == []
 
 
 def test_user_is_told_once_per_setting_and_session(caplog):

@@ -13,8 +13,8 @@ from bench.tables import SIX_COLUMNS
 
 TITLE = "Eight deleters of one table at once"
 ABOUT = (
-    "Eight threads of one process (one session, where there is one) delete five rows each, one a command, from a table "
-    "of 8,000 rows in 8 files. Nobody deletes another's row, but every file holds rows of all. A DELETE that the "
+    "Eight threads of one process (one session, where there is one) delete five rows each, one per command, from a "
+    "table of 8,000 rows in 8 files. Nobody deletes another's row, but every file holds rows of all. A DELETE that the "
     "engine aborts because another was quicker is sent again until it lands. Aborts are those of one run. Afterwards "
     "the rows are counted: an engine that lost one is not measured."
 )

@@ -21,9 +21,9 @@ from ebbtide.storage import open_store
 TITLE = "Opening a table of 10, 1,000, 100,000 and 1,000,000 files"
 ABOUT = (
     "A checkpoint with that many files and their statistics, and five commits after it, each of which adds two files "
-    "and removes one. The data files do not exist. Ebbtide and deltalake list all live files, delta-spark tells their "
-    "number (`DESCRIBE DETAIL`); Sail has no such statement and answers a query that no file can match. Every run has "
-    "the log under a new path, because delta-spark keeps the state of paths that it has seen."
+    "and removes one. The data files do not exist. Ebbtide and deltalake list all live files, delta-spark reports "
+    "their number (`DESCRIBE DETAIL`); Sail has no such statement and answers a query that no file can match. Every "
+    "run has the log under a new path, because delta-spark keeps the state of paths that it has seen."
 )
 FILES = (10, 1_000, 100_000, 1_000_000)
 COMMITS, ADDED = 5, 2

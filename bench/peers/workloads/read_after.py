@@ -17,7 +17,7 @@ ABOUT = (
     "The tables of the workload before. Each engine reads the undeleted table and the one that it deleted rows from, "
     "in turns; deltalake, DuckDB and Polars, which write no vectors, read the table that Ebbtide left. `two columns` "
     "sums two columns, `all columns` is an aggregate of each of six, `filtered` sums one column where another is "
-    "small, `count` is `count(*)`, and with Ebbtide `DeltaTable.count()`. One process an engine does all of them, so "
+    "small, `count` is `count(*)`, and with Ebbtide `DeltaTable.count()`. One process per engine does all of them, so "
     "there are no cold times; the first run of each is not counted. `overhead` is the time after the delete divided by "
     "the time before it, so a quick read of the undeleted table makes it larger; `seconds more` is the difference."
 )

@@ -1,4 +1,4 @@
-"""How does a line typed in a shell become a call, and a failure one readable line?
+"""How does a shell command become a call, and a failure one readable line?
 
 Each command is a module with a function `run`, whose docstring is its help. A new command is a new file beside this one
 and a line in `COMMANDS`. Errors of the engine leave as one line on stderr: exit code 2 when the request must change (as
@@ -91,7 +91,7 @@ for _name, _run in COMMANDS.items():
 def main() -> None:
     """The program `ebbtide`."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a letter gets its code, not a crash.
+        # A character that the terminal cannot encode is escaped instead of crashing.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="ebbtide")

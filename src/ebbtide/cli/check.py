@@ -11,9 +11,9 @@ from rich.text import Text
 from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
-    counted,
     new_table,
     output_console,
+    pluralize,
     print_json,
     print_note,
     print_table,
@@ -78,13 +78,13 @@ def _lines(report: CompatibilityReport, totals: FileTotals, num_outside: int) ->
         yield "turned on", f"{_protocol_text(report.protocol_after)}; new: {', '.join(report.new_features)}"
     else:
         yield "turned on", "the protocol stays as it is"
-    vectors = counted(report.num_deletion_vectors, "file")
+    vectors = pluralize(report.num_deletion_vectors, "file")
     yield (
         "deleted rows",
         f"{totals.num_deleted:,} ({share_text(totals.deleted_share)} of all rows), marked in {vectors}",
     )
     if num_outside:
-        files = counted(num_outside, "file")
+        files = pluralize(num_outside, "file")
         yield "outside", f"{files} outside of the table's directory, or with a vector there; --untrusted refuses them"
     for position, found in enumerate(report.obstacles):
         yield "" if position else "in the way", f"{found.setting}: {found.reason}"

@@ -1,7 +1,7 @@
 """`ebbtide delete`: delete rows, or say what deleting them would do.
 
 Nothing is deleted without a yes: from a person at the terminal, or as `--yes` in a script. `--dry-run` looks for the
-rows and writes nothing. The table is looked up before Spark is started, so a wrong path is an answer at once.
+rows and writes nothing. The table is looked up before Spark starts, so a wrong path is reported at once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rich.text import Text
 
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
-    counted,
     error_console,
     new_table,
     output_console,
+    pluralize,
     print_json,
     print_note,
     print_table,
@@ -126,7 +126,7 @@ def _is_terminal() -> bool:
 
 @contextmanager
 def _session_with_phases(*, verbose: bool) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
-    """A session, and a spinner on the terminal that says what is being done."""
+    """A session, and a spinner on the terminal that shows what is being done."""
     with (
         steady_console(_STDERR) as console,
         console.status("Starting Spark") as spinner,
@@ -161,19 +161,22 @@ def _print_forecast(forecast: DeleteForecast, *, as_json: bool) -> None:
 
 def _lines(forecast: DeleteForecast) -> Iterator[tuple[str, str]]:
     rows = "an unknown number of" if forecast.num_deleted_rows is None else f"{forecast.num_deleted_rows:,}"
-    yield "would delete", f"{rows} rows in {counted(forecast.num_touched_files, 'file')}, of version {forecast.version}"
+    yield (
+        "would delete",
+        f"{rows} rows in {pluralize(forecast.num_touched_files, 'file')}, of version {forecast.version}",
+    )
     if forecast.num_scanned_files:
-        scanned, size = counted(forecast.num_scanned_files, "file"), size_text(forecast.num_scanned_bytes)
+        scanned, size = pluralize(forecast.num_scanned_files, "file"), size_text(forecast.num_scanned_bytes)
         yield "looked into", f"{scanned} ({size}) of {forecast.num_files:,} ({size_text(forecast.size_in_bytes)})"
     else:
         yield "looked into", "no file: the log tells"
     if forecast.num_removed_files:
-        yield "whole files", f"{counted(forecast.num_removed_files, 'file')} would go, nothing written"
+        yield "whole files", f"{pluralize(forecast.num_removed_files, 'file')} would go, nothing written"
     if forecast.num_marked_files:
-        files, size = counted(forecast.num_marked_files, "file"), size_text(forecast.num_vector_bytes)
+        files, size = pluralize(forecast.num_marked_files, "file"), size_text(forecast.num_vector_bytes)
         yield "marked files", f"{files} would stay, {size} of deletion vectors written"
     if forecast.num_rewritten_files:
-        files, size = counted(forecast.num_rewritten_files, "file"), size_text(forecast.num_rewritten_bytes)
+        files, size = pluralize(forecast.num_rewritten_files, "file"), size_text(forecast.num_rewritten_bytes)
         yield "rewritten files", f"{files} would be replaced, about {size} written"
     before, after = share_text(forecast.marked_share_before), share_text(forecast.marked_share_after)
     yield "marked rows", f"{before} of all rows before, {after} after"

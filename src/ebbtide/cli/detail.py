@@ -11,10 +11,10 @@ from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     count_text,
-    counted,
     iso_time,
     new_table,
     output_console,
+    pluralize,
     print_json,
     print_table,
     printable,
@@ -54,7 +54,7 @@ def run(
 
 
 def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals, num_outside: int) -> Iterator[tuple[str, str]]:
-    """What there is to say, most wanted first; what the table does not have is left out."""
+    """The lines to print, most wanted first; what the table does not have is left out."""
     optional = (("name", detail.name), ("description", detail.description))
     yield from ((name, value) for name, value in optional if value)
     yield "location", detail.location
@@ -64,9 +64,9 @@ def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals, num_outs
     yield "last modified", time_text(detail.last_modified_ms)
     yield "files", f"{totals.num_files:,} ({size_text(totals.size_in_bytes)})"
     if num_outside:
-        yield "outside", f"{counted(num_outside, 'file')} outside of the table's directory, or with a vector there"
+        yield "outside", f"{pluralize(num_outside, 'file')} outside of the table's directory, or with a vector there"
     yield "rows", count_text(totals.num_live)
-    vectors = counted(totals.num_deletion_vectors, "deletion vector")
+    vectors = pluralize(totals.num_deletion_vectors, "deletion vector")
     yield "deleted rows", f"{totals.num_deleted:,} ({share_text(totals.deleted_share)} of all rows) in {vectors}"
     for name, columns in (("partitioned by", detail.partition_columns), ("clustered by", detail.clustering_columns)):
         if columns:

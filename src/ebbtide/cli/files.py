@@ -14,16 +14,16 @@ from ebbtide.cli.live_files import FileTotals, deleted_shares, file_totals
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     count_text,
-    counted,
     new_table,
     output_console,
+    pluralize,
     print_json,
     print_note,
     print_table,
     printable,
     share_bar,
     share_text,
-    shortened,
+    shorten,
     size_text,
 )
 from ebbtide.log import load_snapshot
@@ -61,7 +61,7 @@ def run(
         print_table(console, files_table(console, files.slice(0, limit)))
     left_out = files.num_rows - limit
     if left_out > 0:
-        print_note(console, f"... and {counted(left_out, 'file')} with no larger deleted share; --limit lists more.")
+        print_note(console, f"... and {pluralize(left_out, 'file')} with no larger deleted share; --limit lists more.")
     print_note(console, totals_text(snapshot.version, file_totals(files)))
 
 
@@ -76,7 +76,7 @@ def files_table(console: Console, files: pa.Table) -> Table:
     for row in files.to_pylist():
         share = row["share"]
         table.add_row(
-            Text(shortened(printable(row["path"]), path_width)),
+            Text(shorten(printable(row["path"]), path_width)),
             size_text(row["size"]),
             count_text(row["num_records"]),
             count_text(row["num_deleted"]),
@@ -87,10 +87,10 @@ def files_table(console: Console, files: pa.Table) -> Table:
 
 def totals_text(version: int, totals: FileTotals) -> str:
     """One sentence about all live files."""
-    files, size = counted(totals.num_files, "file"), size_text(totals.size_in_bytes)
-    rows = "an unknown number of rows" if totals.num_records is None else counted(totals.num_records, "row")
+    files, size = pluralize(totals.num_files, "file"), size_text(totals.size_in_bytes)
+    rows = "an unknown number of rows" if totals.num_records is None else pluralize(totals.num_records, "row")
     share = "" if totals.deleted_share is None else f" ({share_text(totals.deleted_share)})"
-    deleted = f"{totals.num_deleted:,} deleted{share} by {counted(totals.num_deletion_vectors, 'deletion vector')}"
+    deleted = f"{totals.num_deleted:,} deleted{share} by {pluralize(totals.num_deletion_vectors, 'deletion vector')}"
     return f"Version {version}: {files}, {size}, {rows}; {deleted}."
 
 

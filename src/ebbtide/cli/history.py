@@ -12,9 +12,9 @@ from rich.text import Text
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     iso_time,
-    listed,
     new_table,
     output_console,
+    pairs_text,
     print_json,
     print_table,
     printable,
@@ -59,8 +59,8 @@ def _fill(table: Table, commits: Sequence[CommitRecord]) -> None:
             str(commit.version),
             time_text(commit.timestamp_ms),
             Text(printable(commit.operation or "")),
-            Text(printable(listed(commit.operation_parameters))),
-            Text(printable(listed(commit.operation_metrics))),
+            Text(printable(pairs_text(commit.operation_parameters))),
+            Text(printable(pairs_text(commit.operation_metrics))),
         )
 
 

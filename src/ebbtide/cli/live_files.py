@@ -1,7 +1,7 @@
 """How much of each live file is deleted?
 
-Takes a snapshot, gives columns and totals. The rows of a file are those its statistics count, marked ones included; a
-file without statistics has an unknown number of rows, and then so has the table. Nothing but the log is read.
+Takes a snapshot, returns columns and totals. A file has the rows that its statistics count, marked ones included. If a
+file has no statistics, the number of rows of the file and of the table is unknown. Only the log is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["FileTotals", "deleted_shares", "file_totals"]
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """Sums over all live files. `num_records` counts physical rows; None when one file does not say."""
+    """Sums over all live files. `num_records` counts physical rows; None when a file has no count."""
 
     num_files: int
     size_in_bytes: int
@@ -55,7 +55,7 @@ def deleted_shares(snapshot: Snapshot) -> pa.Table:
             "size": files.column("size"),
             "num_records": records,
             "num_deleted": deleted,
-            # Statistics are a hint of whoever wrote them; more rows deleted than there are is no reason to fail here.
+            # Statistics are a writer's claim; more deleted rows than rows is no reason to fail here.
             "share": pc.min_element_wise(share, 1.0, skip_nulls=False),
             "has_vector": pc.is_valid(vectors),
         }
@@ -82,7 +82,7 @@ def _num_records(stats: pa.ChunkedArray) -> pa.Array:
 
 
 def _sum(column: pa.ChunkedArray) -> int:
-    """Arrow's own sum wraps around beyond 64 bits without a word, and these numbers are only claims."""
+    """Arrow's own sum silently wraps around beyond 64 bits, and these numbers are only claims."""
     largest = int(pc.max(column).as_py() or 0)
     if largest * len(column) <= INT64_MAX:
         return int(pc.sum(column).as_py() or 0)

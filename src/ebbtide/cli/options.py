@@ -36,7 +36,7 @@ StorageOption: TypeAlias = Annotated[
         help="A setting of the object store, such as aws_region=eu-central-1. May be given several times.",
     ),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object per line, for other programs.")]
 Untrusted: TypeAlias = Annotated[
     bool, typer.Option("--untrusted", help="Refuse files and links that lead out of the table's directory.")
 ]
@@ -45,7 +45,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def parse_storage_options(given: list[str] | None) -> dict[str, str] | None:
-    """The options as the engine takes them; the last of two with one key counts."""
+    """The options as the engine takes them; the last one wins if a key is repeated."""
     options = {}
     for position, text in enumerate(given or (), start=1):
         key, equals, value = text.partition("=")

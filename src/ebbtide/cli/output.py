@@ -1,9 +1,8 @@
 """How do answers look: on a terminal, in a pipe, and to another program?
 
-A terminal gets colour and a table that fits its width. A pipe gets the same table plain and as wide as it is, so that
-nothing is cut before `grep` sees it. `--json` gets UTF-8, one object a line. Names and values come from tables that
-anyone may have written, so what could steer a terminal (escape sequences, line breaks) is shown as its code, and
-nothing is markup.
+A terminal gets colour and a table that fits its width. A pipe gets the same table, plain and at full width, so that
+nothing is cut before `grep` sees it. `--json` is UTF-8, one object per line. Names and values come from tables that
+anyone may have written, so control characters (escape sequences, line breaks) are escaped, and nothing is markup.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from rich.text import Text
 
 __all__ = [
     "count_text",
-    "counted",
+    "pluralize",
     "error_console",
     "iso_time",
-    "listed",
+    "pairs_text",
     "new_table",
     "output_console",
     "print_failure",
@@ -34,12 +33,12 @@ __all__ = [
     "printable",
     "share_bar",
     "share_text",
-    "shortened",
+    "shorten",
     "size_text",
     "time_text",
 ]
 
-# Wide enough that rich never wraps or cuts a line of a pipe.
+# Wide enough that rich never wraps or cuts a line in a pipe.
 _PIPE_WIDTH: Final = 1_000_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -54,19 +53,19 @@ def error_console() -> Console:
 
 
 def printable(text: str) -> str:
-    """The text on one line, with the code of every character that a terminal would not simply show."""
+    """The text on one line, with every unprintable character escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def shortened(text: str, width: int) -> str:
-    """The text in at most `width` characters; what is left out is in the middle, because names differ at their ends."""
+def shorten(text: str, width: int) -> str:
+    """The text in at most `width` characters; the middle is left out, because names differ at their ends."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def listed(values: Mapping[str, Any] | None) -> str:
+def pairs_text(values: Mapping[str, Any] | None) -> str:
     """`{"mode": "Append"}` as `mode=Append`; what is not text is shown as JSON."""
     parts = []
     for key, value in (values or {}).items():
@@ -79,7 +78,7 @@ def count_text(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def counted(count: int, thing: str) -> str:
+def pluralize(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
@@ -93,7 +92,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """A percentage that says 0 and 100 only when it is exactly that."""
+    """A percentage; 0 and 100 only if they are exact."""
     if share is None:
         return "?"
     if 0 < share < 0.001:
@@ -104,7 +103,7 @@ def share_text(share: float | None) -> str:
 
 
 def share_bar(share: float | None, console: Console, *, cells: int = 10) -> Text:
-    """A bar of `cells` characters; one is full only for all, and empty only for none."""
+    """A bar of `cells` characters; full only for 100 %, empty only for 0 %."""
     full, empty = ("#", ".") if console.options.ascii_only else ("█", "░")
     if share is None:
         return Text("?" * cells, style="dim")
@@ -115,7 +114,7 @@ def share_bar(share: float | None, console: Console, *, cells: int = 10) -> Text
 
 
 def time_text(milliseconds: int | None) -> str:
-    """UTC with milliseconds, so that it can be given back as `--timestamp` and means the same commit."""
+    """UTC with milliseconds, so that `--timestamp` with this text finds the same commit."""
     moment = _moment(milliseconds)
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
 
@@ -134,7 +133,7 @@ def new_table(console: Console) -> Table:
 def print_table(console: Console, table: Table) -> None:
     with console.capture() as captured:
         console.print(table)
-    # Cells are padded; the padding of the last one is only in the way of whoever reads the pipe.
+    # Cells are padded; trailing spaces would only be in the way in a pipe.
     for line in captured.get().splitlines():
         typer.echo(line.rstrip(), color=console.is_terminal)
 
@@ -150,7 +149,7 @@ def print_failure(console: Console, message: str) -> None:
 
 
 def print_json(objects: Iterable[Mapping[str, Any]] | Sequence[bytes]) -> None:
-    """Every object on a line of its own; bytes are objects that are JSON already."""
+    """One object per line; bytes are JSON already."""
     for item in objects:
         line = item if isinstance(item, bytes) else orjson.dumps(item)
         # Bytes, because JSON is UTF-8 whatever the locale says.
@@ -158,7 +157,7 @@ def print_json(objects: Iterable[Mapping[str, Any]] | Sequence[bytes]) -> None:
 
 
 def _escaped_json(line: str) -> str:
-    """The same JSON, with the code of every character that could steer a terminal, such as U+009B or U+202E."""
+    """The same JSON, with terminal control characters such as U+009B or U+202E escaped."""
     if line.isprintable():
         return line
     return "".join(char if char.isprintable() else _json_escape(char) for char in line)
@@ -170,7 +169,7 @@ def _json_escape(char: str) -> str:
 
 
 def _moment(milliseconds: int | None) -> dt.datetime | None:
-    """None also for a time that no calendar of Python's reaches: a log may hold any number."""
+    """None also for a time beyond Python's datetime: a log may hold any number."""
     if milliseconds is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""How does a command get a Spark session without Spark talking on the terminal?
+"""How does a command get a Spark session without Spark writing to the terminal?
 
-A JVM that starts writes warnings to the terminal it inherits, before any log setting is read. So it inherits a
-temporary file instead, and what it says is only shown when it fails to start. A session that is already there (a test,
-a notebook) is used as it is and left running.
+A starting JVM writes warnings to the terminal it inherits, before it reads any log setting. So it inherits a temporary
+file instead, which is shown only if it fails to start. A session that is already running (a test, a notebook) is used
+as it is and left running.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STDOUT, _STDERR = 1, 2
 
 @contextmanager
 def spark_session(*, doing: str, verbose: bool = False) -> Iterator[SparkSession]:
-    """`quiet_session` with a spinner that says first that Spark starts and then what is being done."""
+    """`quiet_session` with a spinner that shows first that Spark is starting and then what is being done."""
     with (
         steady_console(_STDERR) as console,
         console.status("Starting Spark") as spinner,
@@ -44,17 +44,17 @@ def spark_session(*, doing: str, verbose: bool = False) -> Iterator[SparkSession
 
 @contextmanager
 def quiet_session(*, verbose: bool = False) -> Iterator[SparkSession]:
-    """The running session, or else one of our own that ends with the block.
+    """The running session, or else a new one that ends with the block.
 
-    With `SPARK_REMOTE` set, our own is one on that Spark Connect server, otherwise a local one. `verbose` leaves
+    With `SPARK_REMOTE` set, the new one is on that Spark Connect server, otherwise it is local. `verbose` leaves
     Spark's own output on the terminal. DeltaError when Spark does not start.
     """
-    with nullcontext() if verbose else _python_side_quiet():
+    with nullcontext() if verbose else _silence_python():
         running = SparkSession.getActiveSession()
         if running is not None:
             yield running
             return
-        session = _started(verbose=verbose)
+        session = _start_session(verbose=verbose)
         try:
             yield session
         finally:
@@ -63,7 +63,7 @@ def quiet_session(*, verbose: bool = False) -> Iterator[SparkSession]:
 
 @contextmanager
 def steady_console(descriptor: int) -> Iterator[Console]:
-    """A console for stdout (1) or stderr (2) that keeps working while that stream is put aside for a starting JVM."""
+    """A console for stdout (1) or stderr (2) that keeps working while that stream is redirected for a starting JVM."""
     console = Console(stderr=descriptor == _STDERR, highlight=False)
     if not console.is_terminal:
         yield console
@@ -73,8 +73,8 @@ def steady_console(descriptor: int) -> Iterator[Console]:
 
 
 @contextmanager
-def _python_side_quiet() -> Iterator[None]:
-    """PySpark prints errors as JSON before it raises them, and has opinions on the installed pandas."""
+def _silence_python() -> Iterator[None]:
+    """PySpark prints errors as JSON before it raises them, and warns about the installed pandas."""
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     with warnings.catch_warnings():
@@ -88,17 +88,17 @@ def _python_side_quiet() -> Iterator[None]:
                 logger.disabled = disabled
 
 
-def _started(*, verbose: bool) -> SparkSession:
+def _start_session(*, verbose: bool) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             if verbose:
                 return _builder().getOrCreate()
-            with _output_into(said):
+            with _output_into(output):
                 return _builder().getOrCreate()
         except PySparkException as error:
-            raise DeltaError(_start_failure(error, said)) from error
+            raise DeltaError(_start_failure(error, output)) from error
 
 
 def _builder() -> SparkSession.Builder:
@@ -109,7 +109,7 @@ def _builder() -> SparkSession.Builder:
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,
         "spark.sql.catalogImplementation": "in-memory",
-        # As `history` prints times, so that one can be compared with the other.
+        # As in `history`, so that times can be compared.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "ebbtide-warehouse"),  # noqa: PTH118 - a URL
@@ -122,10 +122,10 @@ def _builder() -> SparkSession.Builder:
     return builder
 
 
-def _start_failure(error: PySparkException, said: IO[bytes]) -> str:
-    said.seek(0)
-    lines = [line.strip() for line in said.read().decode(errors="replace").splitlines()]
-    # Warnings come first even when all is well; the first other line is the cause, and more complaints follow it.
+def _start_failure(error: PySparkException, output: IO[bytes]) -> str:
+    output.seek(0)
+    lines = [line.strip() for line in output.read().decode(errors="replace").splitlines()]
+    # Warnings come first even when all is well; the first other line is the cause, and its consequences follow.
     reason = next((line for line in lines if line and not line.startswith("WARNING")), str(error))
     advice = "Install Java 17 or newer and let JAVA_HOME name it; --debug shows more."
     return f"Spark did not start: {reason.rstrip('.')}. {advice}"

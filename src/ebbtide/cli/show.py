@@ -1,7 +1,7 @@
-"""`ebbtide show`: which rows does the table hold? The one command here that starts Spark.
+"""`ebbtide show`: which rows does the table hold? Starts Spark.
 
-The table and its version are looked up first, from the log: a wrong path is an answer in milliseconds, not after Spark
-has started.
+The table and its version are looked up in the log first: a wrong path is reported in milliseconds, not after Spark has
+started.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ebbtide.cli.options import (
     parse_timestamp_ms,
 )
 from ebbtide.cli.output import (
-    counted,
     error_console,
     new_table,
     output_console,
+    pluralize,
     print_json,
     print_note,
     print_table,
@@ -49,7 +49,7 @@ __all__ = ["run"]
 # A cell is cut at this length in Spark, before a book-sized value reaches the terminal.
 _MAX_CELL: Final = 1000
 _MAX_TERMINAL_CELL: Final = 40
-# All rows shown are held in memory; whoever wants more wants a DataFrame.
+# All rows shown are held in memory; for more, use a DataFrame.
 _MAX_ROWS: Final = 1_000_000
 _GAP: Final = 3
 
@@ -118,7 +118,7 @@ def _texts(frame: DataFrame, limit: int) -> _Rows:
     names = tuple(field.name for field in fields)
     if not fields:
         return _Rows((), (), has_more=False)
-    # One more than asked for says whether there are more.
+    # One row more than the limit tells whether there are more.
     found = frame.limit(limit + 1).select(*(_text(field) for field in fields)).collect()
     return _Rows(names, [tuple(row) for row in found[:limit]], has_more=len(found) > limit)
 
@@ -141,7 +141,9 @@ def _print(found: _Rows, version: int, limit: int) -> None:
     if found.columns:
         print_table(console, table)
     shown = (
-        f"the first {counted(limit, 'row')}; --limit shows more" if found.has_more else counted(len(found.rows), "row")
+        f"the first {pluralize(limit, 'row')}; --limit shows more"
+        if found.has_more
+        else pluralize(len(found.rows), "row")
     )
     print_note(notes, f"Version {version}, {shown}.")
     if fitting < len(found.columns):

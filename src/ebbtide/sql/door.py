@@ -1,7 +1,7 @@
 """How does a statement become a call?
 
-`ebbtide.sql(spark, "DELETE FROM delta.`/data/people` WHERE id = 7")`: the text is parsed, becomes the request that the
-Python call would have made, and the answer is a DataFrame, as `spark.sql` would give one.
+`ebbtide.sql(spark, "DELETE FROM delta.`/data/people` WHERE id = 7")`: the text is parsed into the same request
+that the Python call makes, and the answer is a DataFrame, as from `spark.sql`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from ebbtide.sql.statements import (
 )
 from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
 from ebbtide.sql_text import text_has_subquery
-from ebbtide.table import looking_above
+from ebbtide.table import suggest_parent_table
 from ebbtide.temp_views import refresh_all
 
 __all__ = ["sql"]
 
-# What Spark may read views for.
+# Statements for which Spark may read views.
 _READERS: Final = (Query, Merge, Insert, CreateTable, Explain)
 _CHANGES_ROWS: Final = (Delete, Truncate, Update, Merge, Insert)
 
@@ -56,16 +56,16 @@ def sql(
 ) -> DataFrame:
     """Run one statement on Delta tables written as delta.`path`.
 
-    Queries give their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one row
-    per line of the plan; DESCRIBE HISTORY and DESCRIBE DETAIL their rows; CREATE, ALTER and TRUNCATE none. RequestError
-    for what is not such a statement.
+    Queries return their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one
+    row per line of the plan; DESCRIBE HISTORY and DESCRIBE DETAIL their rows; CREATE, ALTER and TRUNCATE none.
+    RequestError for any other statement.
     """
     parsed = parse_statement(statement)
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
         refresh_all(spark, statement)
     target = getattr(parsed, "path", None)
     with (
-        looking_above(target, storage_options) if isinstance(target, str) else nullcontext(),
+        suggest_parent_table(target, storage_options) if isinstance(target, str) else nullcontext(),
         reset_txn_version(spark) if isinstance(parsed, _CHANGES_ROWS) else nullcontext(),
     ):
         return _run(SqlSession(spark, storage_options, config), parsed)

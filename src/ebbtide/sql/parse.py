@@ -7,7 +7,7 @@ from typing import Final
 from ebbtide.errors import InvalidSyntaxError
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
 from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
-from ebbtide.sql.reader import SYNTAX, StatementReader, shown
+from ebbtide.sql.reader import SYNTAX, StatementReader, excerpt
 from ebbtide.sql.statements import Explain, Query, Statement, Truncate
 from ebbtide.sql_text import Token, is_sign, tokenize
 
@@ -18,12 +18,12 @@ _EXPLAIN_MODES: Final = ("extended", "codegen", "cost", "formatted")
 
 
 def parse_statement(text: str) -> Statement:
-    """The statement a text holds; RequestError says what was expected, or which statements there are."""
-    # Spark replaces ${...} in the parts that it is given; what makes them a statement is read as it was written.
+    """Parse one statement; RequestError says what was expected, or which statements there are."""
+    # Spark replaces ${...} in the parts that we pass on; our own keywords are read as they were written.
     tokens = tokenize(text, is_statement=True, is_substituted=False)
     if tokens is None:
         raise InvalidSyntaxError(
-            f"The statement {shown(text)} holds text that is no Spark SQL: a string, name or comment that is not "
+            f"The statement {excerpt(text)} holds text that is no Spark SQL: a string, name or comment that is not "
             "closed, or a character that SQL does not use.",
             error_class=SYNTAX,
         )
@@ -31,14 +31,14 @@ def parse_statement(text: str) -> Statement:
 
 
 def _single_statement(text: str, tokens: tuple[Token, ...]) -> tuple[str, tuple[Token, ...]]:
-    """What stands before the semicolon that closes the statement; RequestError when another statement follows."""
+    """The text before the closing semicolon; RequestError when another statement follows."""
     end = next((at for at in range(len(tokens)) if is_sign(tokens, at, ";")), None)
     if end is None:
         return text, tokens
     rest = next((token for token in tokens[end:] if token.text != ";"), None)
     if rest is not None:
         raise InvalidSyntaxError(
-            f"There is more than one statement: after the first semicolon comes {shown(text[rest.start :])}. "
+            f"There is more than one statement: after the first semicolon comes {excerpt(text[rest.start :])}. "
             "Run them one at a time.",
             error_class=SYNTAX,
         )

@@ -14,7 +14,7 @@ from ebbtide.sql_text import time_travel_at
 __all__ = ["parse_delete", "parse_insert", "parse_merge", "parse_update"]
 
 _COMMA: Final = frozenset({","})
-# What begins the next clause of a MERGE; WHEN alone may be a part of CASE.
+# What begins the next clause of a MERGE; WHEN alone may belong to a CASE.
 _NEXT_CLAUSE: Final = (("when", "matched"), ("when", "not", "matched"))
 # What begins the query of an INSERT ... REPLACE WHERE.
 _QUERY: Final = (("select",), ("values",), ("with",), ("table",), ("from",))
@@ -77,7 +77,7 @@ def parse_merge(reader: StatementReader, ctes: str) -> Merge:
 
 
 def _source(reader: StatementReader) -> tuple[str, str | None]:
-    """The source as it may stand behind FROM, and its name."""
+    """The source as text for FROM, and its name."""
     first = reader.at
     name = None
     if reader.is_next("("):
@@ -85,11 +85,11 @@ def _source(reader: StatementReader) -> tuple[str, str | None]:
     else:
         reader.dotted_name("a source after USING")
         last = reader.tokens[reader.at - 1]
-        # A path is no name to call columns by.
+        # A path cannot qualify columns.
         name = last.value if reader.tokens[first].text != "delta" else None
         if reader.is_next("("):
             reader.step_over_parentheses("the arguments of a function")
-    # What it means is the business of `ebbtide.sql.queries`, which reads the source as a query.
+    # `ebbtide.sql.queries` interprets it when it reads the source as a query.
     travel = time_travel_at(reader.source, reader.tokens, reader.brackets, reader.at)
     reader.at = reader.at if travel is None else travel.end
     end = reader.at
@@ -193,7 +193,7 @@ def parse_insert(reader: StatementReader, ctes: str) -> Insert:
 
 
 def _columns(reader: StatementReader) -> tuple[str, ...]:
-    """The columns that are named; a parenthesis that opens a query names none."""
+    """The named columns; none if the parenthesis opens a query."""
     following = reader.peek(1)
     is_query = following is not None and following.text in {"select", "with", "values", "from", "table", "("}
     return reader.names("the name of a column") if reader.is_next("(") and not is_query else ()

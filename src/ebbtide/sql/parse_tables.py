@@ -57,7 +57,7 @@ def parse_create(reader: StatementReader) -> CreateView | CreateTable:
 
 
 def _shown_columns(reader: StatementReader) -> tuple[str, ...]:
-    """The columns in SELECT a, b FROM; none for SELECT *. What is left to read is FROM and what follows it."""
+    """The columns in SELECT a, b FROM; none for SELECT *. Stops before FROM."""
     reader.expect("select")
     if reader.accept_sign("*"):
         return ()
@@ -70,7 +70,7 @@ def _shown_columns(reader: StatementReader) -> tuple[str, ...]:
 
 
 def _whole_table(reader: StatementReader) -> TableName:
-    """The table in FROM table, or in SELECT * FROM table that is wrapped around it any number of times."""
+    """The table in FROM table, even inside any number of nested SELECT * FROM (...)."""
     if not reader.accept("from"):
         raise reader.unexpected("FROM a table: a view shows one table")
     if reader.accept_sign("("):

@@ -2,10 +2,10 @@
 
     SELECT * FROM delta.`/data/people` VERSION AS OF 3 JOIN table_changes('/data/orders', 5) o ON ...
 
-Every table written as delta.`path`, with a version or a time or without, and every call of table_changes becomes a
-DataFrame of our own scan, and the query is handed to Spark with those in their places; the rest stays letter by
-letter. `spark.sql(text, name=frame)` makes the frames a part of the query's own plan, so that it holds as long as
-anybody uses it, on Spark Connect too, where a query is looked at again whenever it runs.
+Every table written as delta.`path`, with or without a version or time, and every call of table_changes becomes a
+DataFrame of our own scan. Spark gets the query with those in their places; the rest of the text is unchanged.
+`spark.sql(text, name=frame)` makes the frames part of the query's own plan, so the result stays valid for as long as it
+is used, on Spark Connect too, where a query is analysed again whenever it runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class PathReference:
-    """delta.`path`, perhaps at a version or at a time, which is SQL text."""
+    """delta.`path`, optionally at a version or a time; the time is SQL text."""
 
     path: str
     version: int | None = None
@@ -62,31 +62,31 @@ class Place:
 def run_query(
     spark: SparkSession, text: str, storage_options: Mapping[str, str] | None, config: EngineConfig
 ) -> DataFrame:
-    """The rows of a query. A table that is named twice is read at one version."""
+    """The rows of a query. A table that is named twice is read once, at one version."""
     places = list(table_mentions(text))
     names: dict[PathReference | ChangesReference, str] = {}
     frames: dict[str, Any] = {}
     for place in places:
         if place.reference not in names:
             name = names[place.reference] = f"table_{len(names)}"
-            frames[name] = _opened(spark, place.reference, storage_options, config)
+            frames[name] = _open(spark, place.reference, storage_options, config)
     with spark_errors("running the query"):
         frame = spark.sql(_with_names(text, places, names), **frames) if frames else spark.sql(text)
-        # Connect looks at a query only when asked for something.
+        # Connect analyses a query only when asked for something.
         assert frame.columns is not None
         return frame
 
 
 def _with_names(text: str, places: list[Place], names: Mapping[PathReference | ChangesReference, str]) -> str:
-    """The text as `spark.sql` formats it: a name in braces is a frame, and braces of the user's own are doubled."""
+    """The text as `spark.sql` formats it: a name in braces is a frame, and the user's own braces are doubled."""
     parts, position = [], 0
     for place in places:
-        parts += [_doubled(text[position : place.start]), "{", names[place.reference], "}"]
+        parts += [_double_braces(text[position : place.start]), "{", names[place.reference], "}"]
         position = place.end
-    return "".join([*parts, _doubled(text[position:])])
+    return "".join([*parts, _double_braces(text[position:])])
 
 
-def _doubled(text: str) -> str:
+def _double_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -94,7 +94,7 @@ def _doubled(text: str) -> str:
 
 
 def table_mentions(text: str) -> Iterator[Place]:
-    """The tables that a query reads and Spark does not know, in the order of the text."""
+    """The tables in a query that Spark does not know, in the order of the text."""
     tokens = tokenize(text, is_statement=True, is_substituted=False) or ()
     reader = StatementReader(text, tokens)
     for at in table_places(tokens, is_query=True):
@@ -102,7 +102,7 @@ def table_mentions(text: str) -> Iterator[Place]:
         path = delta_path_at(tokens, at)
         if path is not None:
             reader.at += 3
-            reference: PathReference | ChangesReference = _travelled(reader, path)
+            reference: PathReference | ChangesReference = _read_reference(reader, path)
         elif tokens[at].text in _CHANGES and is_sign(tokens, at + 1, "("):
             reader.at += 1
             reference = _changes(reader)
@@ -111,7 +111,7 @@ def table_mentions(text: str) -> Iterator[Place]:
         yield Place(reference, tokens[at].start, tokens[reader.at - 1].end)
 
 
-def _travelled(reader: StatementReader, path: str) -> PathReference:
+def _read_reference(reader: StatementReader, path: str) -> PathReference:
     travel = time_travel_at(reader.source, reader.tokens, reader.brackets, reader.at)
     if travel is None:
         return PathReference(path)
@@ -130,11 +130,11 @@ def _changes(reader: StatementReader) -> ChangesReference:
     start = reader.expression("the first version or time", signs=_COMMA)
     end = reader.expression("the last version or time", signs=_COMMA) if reader.accept_sign(",") else None
     reader.expect_sign(")")
-    return ChangesReference(_bare(path), start, end)
+    return ChangesReference(_strip_delta(path), start, end)
 
 
-def _bare(path: str) -> str:
-    """'/path', or 'delta.`/path`' as one may write for a table."""
+def _strip_delta(path: str) -> str:
+    """The path in '/path' or in 'delta.`/path`'."""
     tokens = tokenize(path, is_substituted=False) or ()
     return (delta_path_at(tokens, 0) if len(tokens) == 3 else None) or path
 
@@ -142,7 +142,7 @@ def _bare(path: str) -> str:
 # --- opening them -----------------------------------------------------------------------------------------------------
 
 
-def _opened(
+def _open(
     spark: SparkSession,
     reference: PathReference | ChangesReference,
     storage_options: Mapping[str, str] | None,

@@ -1,8 +1,8 @@
-"""How does one walk through the tokens of a statement?
+"""How are the tokens of a statement read?
 
-`StatementReader` knows words, signs and names, a table's spelling, and how to step over an expression that it does not
-understand: the text of conditions, values and queries is handed on exactly as the user wrote it, because Spark, and
-nobody else, says what it means. Which words make up which statement is the business of the `parse_*` modules.
+`StatementReader` knows words, signs, names and tables, and how to step over an expression without understanding it: the
+text of conditions, values and queries is passed on exactly as the user wrote it, because only Spark decides what it
+means. The `parse_*` modules know the grammar of each statement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ebbtide.errors import InvalidSyntaxError, RequestError
 from ebbtide.sql.statements import KNOWN_STATEMENTS, TableName, ViewName
 from ebbtide.sql_text import Token, delta_path_at, is_sign, match_brackets, name_at
 
-__all__ = ["SYNTAX", "StatementReader", "shown"]
+__all__ = ["SYNTAX", "StatementReader", "excerpt"]
 
 SYNTAX: Final = "PARSE_SYNTAX_ERROR"
 _SHOWN_CHARACTERS: Final = 60
@@ -38,7 +38,7 @@ class StatementReader:
         if path is not None:
             self.at += 3
             return path
-        found = "nothing" if self.is_done() else shown(self.source[self.tokens[self.at].start :])
+        found = "nothing" if self.is_done() else excerpt(self.source[self.tokens[self.at].start :])
         raise RequestError(
             f"Expected a table written as delta.`/path/to/table`, found {found}. There is no catalog here that knows "
             "tables by name: give the path, in backquotes.",
@@ -101,7 +101,7 @@ class StatementReader:
         return self.source[self.tokens[first].start : self.tokens[end - 1].end]
 
     def rest(self, what: str) -> str:
-        """Everything that is left, a parenthesis too many included: Spark must see it and refuse."""
+        """Everything that is left, even an extra closing parenthesis: Spark must see and refuse it."""
         if self.is_done():
             raise self.unexpected(what)
         first, self.at = self.at, len(self.tokens)
@@ -153,7 +153,7 @@ class StatementReader:
         return properties
 
     def items(self) -> Iterator[str]:
-        """The keys of a list in parentheses; whoever asks takes what belongs to a key before the next one."""
+        """The keys of a list in parentheses; the caller reads a key's value before it asks for the next key."""
         self.expect_sign("(")
         while True:
             yield self.key()
@@ -193,7 +193,7 @@ class StatementReader:
 
     def text_of(self, token: Token) -> str:
         if token.is_raw:
-            # Where a statement has a string in a place of its own, no setting reads r'...' in another way.
+            # Outside expressions, no setting changes what r'...' means.
             return token.text[2:-1]
         if token.value is None:
             raise InvalidSyntaxError(
@@ -265,17 +265,17 @@ class StatementReader:
 
     def unexpected(self, expected: str) -> RequestError:
         token = self.peek()
-        found = "the statement ends" if token is None else f"found {shown(self.source[token.start :])}"
+        found = "the statement ends" if token is None else f"found {excerpt(self.source[token.start :])}"
         return InvalidSyntaxError(f"Expected {expected}, but {found}.", error_class=SYNTAX)
 
     def unknown_statement(self) -> RequestError:
         known = "; ".join(KNOWN_STATEMENTS)
         return RequestError(
-            f"ebbtide.sql does not know the statement {shown(self.source.strip())}. It knows: {known}. Everything else "
-            "goes to spark.sql, where ebbtide.read(spark, path) can be a view."
+            f"ebbtide.sql does not know the statement {excerpt(self.source.strip())}. It knows: {known}. Everything "
+            "else goes to spark.sql, where ebbtide.read(spark, path) can be a view."
         )
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     line = " ".join(text.split())
     return repr(line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "...")

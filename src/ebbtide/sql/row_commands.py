@@ -1,6 +1,6 @@
 """How do DELETE, TRUNCATE, UPDATE, MERGE and INSERT become requests?
 
-Each function runs one statement and gives the row that answers it. Afterwards the views of the table show the change.
+Each function runs one statement and returns its result row. Afterwards the views of the table show the change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ebbtide.commands.write.request import WriteRequest
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically
-from ebbtide.sql.session import SqlSession, called
+from ebbtide.sql.session import SqlSession, conditions_alias
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Truncate, Update
 from ebbtide.table_views import rows_frame
 from ebbtide.temp_views import refresh_changed
@@ -52,7 +52,7 @@ def run_delete(session: SqlSession, statement: Delete) -> DataFrame:
 
 def _delete_request(session: SqlSession, statement: Delete) -> DeleteRequest:
     session.ensure_shown(statement.path, [statement.condition], alias=statement.alias)
-    store, alias = session.store(statement.path), called(statement.path, statement.alias)
+    store, alias = session.store(statement.path), conditions_alias(statement.path, statement.alias)
     return DeleteRequest(store, statement.condition, alias, session.options(statement.path))
 
 
@@ -75,7 +75,7 @@ def _update_request(session: SqlSession, statement: Update) -> UpdateRequest:
     texts = [text for assignment in statement.assignments for text in (assignment.target, assignment.value)]
     texts += [] if statement.condition is None else [statement.condition]
     session.ensure_shown(statement.path, texts, alias=statement.alias)
-    store, alias = session.store(statement.path), called(statement.path, statement.alias)
+    store, alias = session.store(statement.path), conditions_alias(statement.path, statement.alias)
     options = session.options(statement.path, UPDATE_WITH_VECTORS)
     return UpdateRequest(store, statement.condition, _pairs(statement.assignments), alias, options)
 
@@ -103,7 +103,7 @@ def _merge_request(session: SqlSession, statement: Merge) -> MergeRequest:
         tuple(_change(clause) for clause in clauses if clause.when == "matched"),
         tuple(_insertion(clause) for clause in clauses if clause.when == "not matched"),
         tuple(_change(clause) for clause in clauses if clause.when == "not matched by source"),
-        target_alias=called(statement.path, statement.alias),
+        target_alias=conditions_alias(statement.path, statement.alias),
         source_alias=statement.source_alias,
         schema_evolution=statement.schema_evolution or merges_schema(session.spark),
         options=session.options(statement.path, MERGE_WITH_VECTORS),
@@ -169,7 +169,7 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
 
 
 def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot) -> DataFrame:
-    """The rows under the names of the table's columns, or of those that the statement names, in order."""
+    """The rows, renamed in order to the table's columns or to those that the statement names."""
     known = {name.lower(): name for name in snapshot.schema.names}
     wanted = statement.columns or snapshot.schema.names
     unknown = [name for name in wanted if name.lower() not in known]

@@ -16,7 +16,7 @@ from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table import DeltaTable
 from ebbtide.temp_views import ensure_shown, storage_options_behind, table_behind
 
-__all__ = ["SqlSession", "called"]
+__all__ = ["SqlSession", "conditions_alias"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class SqlSession:
     config: EngineConfig
 
     def ensure_shown(self, name: TableName, expressions: Iterable[str], *, alias: str | None) -> None:
-        """Where a view stands for the table: UnknownColumnError for a name that it does not show."""
+        """If the target is a view: UnknownColumnError for a name that it does not show."""
         if isinstance(name, ViewName):
             ensure_shown(self.spark, name.name, expressions, alias=alias)
 
     def store(self, name: TableName) -> ObjectStore:
-        """Where the table lies. A view knows: it may have been made in another directory, or with other options."""
+        """The table's store. A view keeps its own: the directory or the options may have been others."""
         if isinstance(name, ViewName):
             return table_behind(self.spark, name.name).store
         return open_store(name, self.storage_options)
@@ -59,6 +59,6 @@ class SqlSession:
         return self.spark.conf.get("spark.sql.storeAssignmentPolicy") or "ANSI"
 
 
-def called(name: TableName, alias: str | None) -> str | None:
-    """How conditions and values may call the table: by its alias, or by the name of the view."""
+def conditions_alias(name: TableName, alias: str | None) -> str | None:
+    """The table's name in conditions and values: its alias, or else the name of the view."""
     return name.name if alias is None and isinstance(name, ViewName) else alias

@@ -1,6 +1,6 @@
-"""Which statements does the SQL door understand, and what does each say?
+"""Which statements does the SQL door understand, and what are their parts?
 
-Values only; `ebbtide.sql.parse` makes them from text. Conditions, values and queries in them are the user's own text.
+Values only; `ebbtide.sql.parse` makes them from text. Their conditions, values and queries are the user's own text.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class MergeClause:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """`source` is a query for the source's rows, `source_alias` how conditions and values call it."""
+    """`source` is a query for the source's rows, `source_alias` its name in conditions and values."""
 
     path: TableName
     source: str
@@ -118,7 +118,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """The rows of `query`, by position; to the named columns when there are any, by name with `by_name`."""
+    """The rows of `query`, matched by position to `columns` (or all columns), or by name with `by_name`."""
 
     path: TableName
     query: str
@@ -145,7 +145,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """With a `query` the table has its columns and rows."""
+    """With a `query`, the table gets its columns and rows from it."""
 
     path: str
     columns: tuple[ColumnDefinition, ...] = ()
@@ -159,7 +159,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """A view of a whole table, however many times SELECT * is wrapped around it, or of the named `columns` of one."""
+    """A view of the named `columns` of a table, or of all of them; SELECT * FROM (...) may be nested."""
 
     name: str
     path: TableName

@@ -42,16 +42,16 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
 
 def _field(column: ColumnDefinition) -> T.StructField:
     with spark_errors(f"reading the type {column.type!r} of the column '{column.name}'"), asking_the_analyser():
-        # Without rows, and so without a frame: Spark has no frame with a CHAR or VARCHAR column.
+        # Not through an empty frame: Spark has no frames with CHAR or VARCHAR columns.
         described = T.DataType.fromDDL(f"c {column.type}")
     assert isinstance(described, T.StructType)
     [read] = described.fields
-    said = {
+    entries = {
         "comment": column.comment,
         "CURRENT_DEFAULT": column.default,
         "delta.generationExpression": column.generated_as,
     }
-    metadata = {**read.metadata, **{key: value for key, value in said.items() if value is not None}}
+    metadata = {**read.metadata, **{key: value for key, value in entries.items() if value is not None}}
     return T.StructField(column.name, read.dataType, column.nullable, metadata)
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from ebbtide.cli.options import parse_storage_options, parse_timestamp_ms
-from ebbtide.cli.output import iso_time, print_json, printable, share_bar, share_text, shortened, size_text, time_text
+from ebbtide.cli.output import iso_time, print_json, printable, share_bar, share_text, shorten, size_text, time_text
 from ebbtide.errors import CorruptTableError
 
 
@@ -54,9 +54,9 @@ def test_timestamp_with_a_zone_is_taken_at_its_word():
 
 
 def test_long_name_keeps_both_ends():
-    assert shortened("part-00000-abcdef.parquet", 11) == "part-…rquet"
-    assert len(shortened("x" * 100, 12)) == 12
-    assert shortened("short", 5) == "short"
+    assert shorten("part-00000-abcdef.parquet", 11) == "part-…rquet"
+    assert len(shorten("x" * 100, 12)) == 12
+    assert shorten("short", 5) == "short"
 
 
 def test_character_that_steers_terminals_is_shown_as_its_code():
