@@ -21,8 +21,8 @@ from ebbtide.deletion_vectors.roaring_format import (
     PORTABLE_MAGIC,
     Container,
     ContainerKind,
-    checked_buckets,
     containers_of,
+    read_buckets,
 )
 
 __all__ = ["BITS_PER_BLOCK", "bitmap_from_blocks", "blocks_of"]
@@ -45,10 +45,10 @@ def blocks_of(bitmap: BitMap64) -> Iterator[tuple[int, bytes]]:
     """The non-empty blocks of a set as (block number, 8,192 bytes), ascending. Run-optimises `bitmap` in place."""
     bitmap.run_optimize()
     payload = struct.pack("<I", PORTABLE_MAGIC) + bitmap.serialize()
-    for bucket in checked_buckets(payload):
+    for bucket in read_buckets(payload):
         containers = containers_of(payload, bucket)
         while batch := list(islice(containers, _BATCH)):
-            yield from _spelled_out(payload, batch, bitmap)
+            yield from _spell_out(payload, batch, bitmap)
 
 
 def bitmap_from_blocks(blocks: Iterable[tuple[int, int]]) -> BitMap64:
@@ -63,7 +63,7 @@ def bitmap_from_blocks(blocks: Iterable[tuple[int, int]]) -> BitMap64:
     return result
 
 
-def _spelled_out(payload: bytes, containers: list[Container], bitmap: BitMap64) -> Iterator[tuple[int, bytes]]:
+def _spell_out(payload: bytes, containers: list[Container], bitmap: BitMap64) -> Iterator[tuple[int, bytes]]:
     patterned_keys = [container.key for container in containers if not (_is_plain(container) or _is_short(container))]
     patterned = (bitmap & _full(patterned_keys)) ^ _half_full(patterned_keys)
     spelled = {key: bits ^ _PATTERN_BITS for key, bits in _plain_containers(patterned)}
@@ -94,7 +94,7 @@ def _bits_of_values(values: tuple[int, ...]) -> bytes:
 
 def _plain_containers(bitmap: BitMap64) -> Iterator[tuple[int, int]]:
     payload = struct.pack("<I", PORTABLE_MAGIC) + bitmap.serialize()
-    for bucket in checked_buckets(payload):
+    for bucket in read_buckets(payload):
         for container in containers_of(payload, bucket):
             assert container.kind == ContainerKind.BITMAP, "a half-full block is always plain bits"
             yield container.key, int.from_bytes(payload[container.start : container.stop], "little")

@@ -20,7 +20,7 @@ from ebbtide.deletion_vectors.roaring_format import (
     BITMAP_BYTES,
     PORTABLE_MAGIC,
     Bucket,
-    checked_buckets,
+    read_buckets,
 )
 from ebbtide.errors import CorruptDeletionVectorError, RequestError
 
@@ -97,7 +97,7 @@ class RowIndexSet:
 
         Reads the portable format and the legacy native one.
         """
-        bitmap = _decode(_portable_body(data, checked_buckets(data)))
+        bitmap = _decode(_portable_body(data, read_buckets(data)))
         if bitmap and bitmap.max() > MAX_ROW_INDEX:
             raise CorruptDeletionVectorError(
                 f"Not a deletion vector: row index {bitmap.max()} is above the limit of {MAX_ROW_INDEX}."

@@ -34,7 +34,7 @@ __all__ = [
     "Bucket",
     "Container",
     "ContainerKind",
-    "checked_buckets",
+    "read_buckets",
     "containers_of",
 ]
 
@@ -81,7 +81,7 @@ class Bucket(NamedTuple):
     stop: int
 
 
-def checked_buckets(payload: bytes) -> list[Bucket]:
+def read_buckets(payload: bytes) -> list[Bucket]:
     """The non-empty buckets of a payload, ascending, every byte of them checked."""
     magic = _unpack("<I", payload, 0, "magic number")[0]
     if magic == PORTABLE_MAGIC:
@@ -221,7 +221,7 @@ def _check_runs(payload: bytes, start: int, cardinality: int) -> int:
     stop = start + 4 * run_count
     if stop > len(payload):
         _refuse("the bytes end inside the runs of a container")
-    measure = _measured_by_python if run_count < _ARROW_FROM else _measured_by_arrow
+    measure = _measure_with_python if run_count < _ARROW_FROM else _measure_with_arrow
     are_apart, highest, rows = measure(payload[start:stop])
     if not are_apart:
         _refuse("the runs of a container overlap, touch or are not ascending")
@@ -232,7 +232,7 @@ def _check_runs(payload: bytes, start: int, cardinality: int) -> int:
     return stop
 
 
-def _measured_by_python(runs: bytes) -> tuple[bool, int, int]:
+def _measure_with_python(runs: bytes) -> tuple[bool, int, int]:
     """Whether there is a gap between every two runs (touching runs are damage), the last row, the number of rows."""
     pairs = struct.unpack(f"<{len(runs) // 2}H", runs)
     starts, lengths_less_one = pairs[0::2], pairs[1::2]
@@ -241,7 +241,7 @@ def _measured_by_python(runs: bytes) -> tuple[bool, int, int]:
     return are_apart, lasts[-1] if lasts else 0, sum(lengths_less_one) + len(lasts)
 
 
-def _measured_by_arrow(runs: bytes) -> tuple[bool, int, int]:
+def _measure_with_arrow(runs: bytes) -> tuple[bool, int, int]:
     """The same for many runs. A run read as one little-endian number is `length - 1` above `start`."""
     pairs = pa.Array.from_buffers(pa.uint32(), len(runs) // 4, [None, pa.py_buffer(runs)])
     starts = pc.bit_wise_and(pairs, pa.scalar(0xFFFF, pa.uint32()))

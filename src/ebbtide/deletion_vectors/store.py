@@ -71,7 +71,7 @@ def load_all(
         if descriptor.is_on_disk:
             on_disk.setdefault(descriptor.unique_file_id, []).append(_Request(index, descriptor))
         else:
-            loaded[index] = _parsed(descriptor.inline_data, descriptor, where=f"An inline vector in {table_url}")
+            loaded[index] = _parse(descriptor.inline_data, descriptor, where=f"An inline vector in {table_url}")
     files = [_VectorFile.locate(store, table_url, group, config, storage_options) for group in on_disk.values()]
     for of_one_file in prefetched(_VectorFile.load, files, ahead=_MAX_THREADS):
         loaded.update(of_one_file)
@@ -142,7 +142,7 @@ class _VectorFile:
                 for request in span.requests:
                     framed = data[request.start - span.start : request.stop - span.start]
                     payload = unframe(framed, request.descriptor.size_in_bytes, where=where)
-                    loaded[request.index] = _parsed(payload, request.descriptor, where=where)
+                    loaded[request.index] = _parse(payload, request.descriptor, where=where)
         except ObjectNotFoundError as error:
             raise MissingDataFileError(
                 f"{where} is named by the log but is not there. It may have been vacuumed or lost."
@@ -189,7 +189,7 @@ def _check_size(descriptor: DeletionVectorDescriptor, config: EngineConfig) -> N
         )
 
 
-def _parsed(payload: bytes, descriptor: DeletionVectorDescriptor, *, where: str) -> RowIndexSet:
+def _parse(payload: bytes, descriptor: DeletionVectorDescriptor, *, where: str) -> RowIndexSet:
     try:
         rows = RowIndexSet.deserialize(payload)
     except CorruptDeletionVectorError as error:

@@ -114,7 +114,7 @@ class _FileNames:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _PlacedVector:
     """A vector that has its place in a bin, but no file name yet."""
 
     offset: int
@@ -129,7 +129,7 @@ class _Bin(Generic[Key]):
 
     estimated_bytes: int = 0
     data: bytearray = field(default_factory=lambda: bytearray(VERSION_HEADER))
-    results: list[tuple[NewMarks[Key], _Stored | DeletionVectorDescriptor]] = field(default_factory=list)
+    results: list[tuple[NewMarks[Key], _PlacedVector | DeletionVectorDescriptor]] = field(default_factory=list)
 
     def add(self, item: NewMarks[Key], new_payload: bytes, estimate: int) -> None:
         self.estimated_bytes += estimate
@@ -140,26 +140,26 @@ class _Bin(Generic[Key]):
         if item.existing_rows is not None:
             rows = item.rows | item.existing_rows
             payload = rows.serialize()
-        self.results.append((item, _Stored(len(self.data), len(payload), len(rows), rows.max())))
+        self.results.append((item, _PlacedVector(len(self.data), len(payload), len(rows), rows.max())))
         self.data += frame(payload)
 
     def store(self, store: ObjectStore, names: _FileNames) -> Iterator[DeletionVectorResult[Key]]:
         """Puts the file, if any vector needs one, and only then yields the descriptors."""
         file_name = _put_under_fresh_name(store, bytes(self.data), names) if self._needs_file() else None
-        for item, stored in self.results:
-            if isinstance(stored, _Stored):
+        for item, placed in self.results:
+            if isinstance(placed, _PlacedVector):
                 assert file_name is not None
                 uuid, prefix = file_name
                 descriptor = DeletionVectorDescriptor.on_disk_with_relative_path(
                     uuid,
                     random_prefix=prefix,
-                    offset=stored.offset,
-                    size_in_bytes=stored.size_in_bytes,
-                    cardinality=stored.cardinality,
-                    max_row_index=stored.max_row_index,
+                    offset=placed.offset,
+                    size_in_bytes=placed.size_in_bytes,
+                    cardinality=placed.cardinality,
+                    max_row_index=placed.max_row_index,
                 )
             else:
-                descriptor = stored
+                descriptor = placed
             yield DeletionVectorResult(item.key, descriptor, len(item.rows))
 
     def _needs_file(self) -> bool:

@@ -29,7 +29,7 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.properties import TableProperties
-from ebbtide.storage.prefetch import ahead_in, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["ChangeFeed", "ChangeType", "FileChange", "read_change_feed"]
@@ -83,7 +83,7 @@ def read_change_feed(store: ObjectStore, bounds: ChangeBounds, *, config: Engine
     _ensure_recorded(first.metadata, start, versions, store.url)
     snapshot = read_snapshot(store, first, end, newest, config)
     walk = _Walk(store.url, versions, first, snapshot, file_times(listing.commits))
-    commits = prefetched(partial(read_commit, store, config=config), list(versions), ahead=ahead_in(store))
+    commits = prefetched(partial(read_commit, store, config=config), list(versions), ahead=choose_read_ahead(store))
     for version, actions in zip(versions, commits, strict=True):
         walk.read(version, actions)
     ensure_paths_inside_root(

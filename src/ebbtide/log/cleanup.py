@@ -37,7 +37,7 @@ from ebbtide.protocol.log_names import (
     V2CheckpointName,
     parse_log_name,
 )
-from ebbtide.storage.prefetch import ahead_in, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["clean_up_log"]
@@ -160,7 +160,7 @@ def _delete(store: ObjectStore, expired: list[tuple[LogName, str]]) -> None:
     first = next((path for name, path in expired if isinstance(name, CommitName)), None)
     if first is not None:
         store.delete(first)
-    for _ in prefetched(store.delete, [path for _, path in expired if path != first], ahead=ahead_in(store)):
+    for _ in prefetched(store.delete, [path for _, path in expired if path != first], ahead=choose_read_ahead(store)):
         pass
 
 
@@ -174,6 +174,6 @@ def _delete_sidecars(store: ObjectStore, oldest_kept_ms: int, config: EngineConf
     checkpoints = [open_checkpoint(store, files, config) for files in list_log(store).checkpoints]
     named = {path for checkpoint in checkpoints for path in checkpoint.sidecar_paths}
     unnamed = [path for path in candidates if path not in named]
-    for _ in prefetched(store.delete, unnamed, ahead=ahead_in(store)):
+    for _ in prefetched(store.delete, unnamed, ahead=choose_read_ahead(store)):
         pass
     return unnamed

@@ -23,7 +23,7 @@ from ebbtide.log.segment import LogFile, Segment, find_log, segments
 from ebbtide.log.small_actions import SmallActions
 from ebbtide.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import ensure_readable
-from ebbtide.storage.prefetch import ahead_in, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["TableHead", "TableState", "read_head", "read_state", "scan_log_files"]
@@ -94,7 +94,7 @@ def scan_log_files(store: ObjectStore, log_files: tuple[LogFile, ...], config: E
     scan = CommitScan(config)
     read = partial(store.read, max_bytes=config.max_commit_bytes)
     paths = [log_file.file.path for log_file in log_files]
-    for log_file, data in zip(log_files, prefetched(read, paths, ahead=ahead_in(store)), strict=True):
+    for log_file, data in zip(log_files, prefetched(read, paths, ahead=choose_read_ahead(store)), strict=True):
         scan.read(data, version=log_file.end_version, source=log_file.file.path)
     return scan
 

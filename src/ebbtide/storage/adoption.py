@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from ebbtide.storage.durable import NO_HARD_LINKS, make_directories, sync_directory
 from ebbtide.storage.failures import os_failure
-from ebbtide.storage.names import checked_path
+from ebbtide.storage.names import validate_path
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["LocalDirectory", "local_directory"]
@@ -52,7 +52,7 @@ class LocalDirectory:
         `ObjectExistsError` when a name is taken; nothing is ever replaced. After a failure the new names are gone
         again. Where there are hard links, the old names stay until `remove_tree` deletes their directory.
         """
-        paths = {self._root / checked_path(old): self._root / checked_path(new) for old, new in moves.items()}
+        paths = {self._root / validate_path(old): self._root / validate_path(new) for old, new in moves.items()}
         made: list[Path] = []
         try:
             with ThreadPoolExecutor(_SYNC_THREADS) as pool:
@@ -74,7 +74,7 @@ class LocalDirectory:
 
     def remove_tree(self, path: str) -> None:
         """Delete a directory and what is in it. What cannot be deleted stays; no log names it."""
-        shutil.rmtree(self._root / checked_path(path), ignore_errors=True)
+        shutil.rmtree(self._root / validate_path(path), ignore_errors=True)
 
 
 def _sync_file(path: Path) -> None:

@@ -17,9 +17,9 @@ import obstore
 import obstore.exceptions as obstore_errors
 
 from ebbtide.errors import CorruptTableError, DeltaError, StorageError
-from ebbtide.storage.failures import guarded, service_failure, service_status, was_put_conflict
+from ebbtide.storage.failures import call_service, service_failure, service_status, was_put_conflict
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
-from ebbtide.storage.names import checked_path, checked_prefix, checked_range, is_after, utf8_order
+from ebbtide.storage.names import is_after, utf8_order, validate_path, validate_prefix, validate_range
 from ebbtide.storage.options import StoreOptions
 from ebbtide.storage.store import ObjectMeta
 
@@ -70,20 +70,20 @@ class CloudStore:
         return self._location.spark_path
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._below(checked_prefix(prefix), start_after)
+        return self._below(validate_prefix(prefix), start_after)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        directory = checked_prefix(prefix)
+        directory = validate_prefix(prefix)
         if start_after is not None and self._is_listing_ordered:
             return self._seek_children(directory, start_after)
         return self._all_children(directory, start_after)
 
     def head(self, path: str) -> ObjectMeta:
-        key = self._key(checked_path(path))
+        key = self._key(validate_path(path))
         return self._meta(self._run("look at", path, lambda: obstore.head(self._service, key)))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        key = self._key(checked_path(path))
+        key = self._key(validate_path(path))
 
         def fetch() -> bytes | int:
             answer = obstore.get(self._service, key)
@@ -98,8 +98,8 @@ class CloudStore:
         return found
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        key = self._key(checked_path(path))
-        checked_range(path, offset, length)
+        key = self._key(validate_path(path))
+        validate_range(path, offset, length)
         if length == 0:
             return b""
 
@@ -115,7 +115,7 @@ class CloudStore:
         return self._run("read", path, fetch)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        key = self._key(checked_path(path))
+        key = self._key(validate_path(path))
 
         def create() -> None:
             for conflicts in range(1, _MAX_PUT_CONFLICTS + 1):
@@ -129,11 +129,11 @@ class CloudStore:
         self._run("create", path, create, is_put=True)
 
     def put(self, path: str, data: bytes) -> None:
-        key = self._key(checked_path(path))
+        key = self._key(validate_path(path))
         self._run("write", path, lambda: obstore.put(self._service, key, data, use_multipart=False), is_put=True)
 
     def delete(self, path: str) -> None:
-        key = self._key(checked_path(path))
+        key = self._key(validate_path(path))
 
         def remove() -> None:
             try:
@@ -223,7 +223,7 @@ class CloudStore:
         def failure(error: Exception) -> DeltaError:
             return service_failure(error, action, self._shown(path), self._options.scrub, is_put=is_put)
 
-        return guarded(call, failure)
+        return call_service(call, failure)
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -27,7 +27,7 @@ from ebbtide.errors import (
 __all__ = [
     "PutOutcomeUnknownError",
     "Scrubber",
-    "guarded",
+    "call_service",
     "os_failure",
     "service_failure",
     "service_status",
@@ -95,7 +95,7 @@ class Scrubber:
         return f"Scrubber({len(self._secrets)} values)"
 
 
-def guarded(call: Callable[[], T], failure: Callable[[Exception], DeltaError]) -> T:
+def call_service(call: Callable[[], T], failure: Callable[[Exception], DeltaError]) -> T:
     """The result of `call`. What obstore raises is translated by `failure` and raised.
 
     The raise is outside the handler on purpose: inside, Python would keep the original as `__context__`, and a logger
@@ -183,7 +183,7 @@ def _detail(error: Exception, scrub: Scrubber) -> str:
     text = str(error).split("\n\nDebug source:", 1)[0].strip()
     body = _MARKUP_BODY.search(text)
     if body is not None:
-        said = [found.group(1) for found in (_XML_CODE.search(body[0]), _XML_MESSAGE.search(body[0])) if found]
-        text = text[: body.start()] + ": ".join(said)
+        parts = [found.group(1) for found in (_XML_CODE.search(body[0]), _XML_MESSAGE.search(body[0])) if found]
+        text = text[: body.start()] + ": ".join(parts)
     # Scrubbed before it is cut: half a secret would not be recognised.
     return scrub(text)[:MAX_DETAIL_CHARS].rstrip(" .:") or type(error).__name__

@@ -18,7 +18,7 @@ from ebbtide.errors import CorruptTableError, StorageError
 from ebbtide.storage.durable import checksum_sidecar, create_file, replace_file
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
-from ebbtide.storage.names import checked_path, checked_prefix, checked_range, is_after, utf8_order
+from ebbtide.storage.names import is_after, utf8_order, validate_path, validate_prefix, validate_range
 from ebbtide.storage.store import ObjectMeta
 
 __all__ = ["LocalStore"]
@@ -51,10 +51,10 @@ class LocalStore:
         return self._location.spark_path
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._walk(checked_prefix(prefix), start_after)
+        return self._walk(validate_prefix(prefix), start_after)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._children(checked_prefix(prefix), start_after)
+        return self._children(validate_prefix(prefix), start_after)
 
     def head(self, path: str) -> ObjectMeta:
         with self._open(path, "look at") as descriptor:
@@ -71,7 +71,7 @@ class LocalStore:
             return _read_at(descriptor, 0, size)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        checked_range(path, offset, length)
+        validate_range(path, offset, length)
         if length == 0:
             return b""
         with self._open(path, "read") as descriptor:
@@ -113,7 +113,7 @@ class LocalStore:
             raise os_failure(error, "delete", self._shown(path)) from error
 
     def _file(self, path: str) -> Path:
-        return self._root / checked_path(path)
+        return self._root / validate_path(path)
 
     def _shown(self, path: str) -> str:
         return f"{self.url}/{quote(path, safe=UNRESERVED_IN_PATH)}"

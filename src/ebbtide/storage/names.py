@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ebbtide.errors import RequestError
 
-__all__ = ["checked_path", "checked_prefix", "checked_range", "is_after", "utf8_order"]
+__all__ = ["validate_path", "validate_prefix", "validate_range", "is_after", "utf8_order"]
 
 # Larger offsets and lengths would overflow the signed 64-bit numbers that files and services use.
 MAX_OFFSET = 2**62
@@ -19,7 +19,7 @@ def is_after(path: str, start_after: str | None) -> bool:
     return start_after is None or utf8_order(path) > utf8_order(start_after)
 
 
-def checked_path(path: str) -> str:
+def validate_path(path: str) -> str:
     """`path` itself, or `RequestError` when no object can have that name.
 
     Refusing `..` here keeps every store inside its root, whatever an untrusted log says.
@@ -35,13 +35,13 @@ def checked_path(path: str) -> str:
     return path
 
 
-def checked_prefix(prefix: str) -> str:
+def validate_prefix(prefix: str) -> str:
     """A directory name without its trailing slash; "" is the root."""
     trimmed = prefix.removesuffix("/")
-    return checked_path(trimmed) if trimmed else ""
+    return validate_path(trimmed) if trimmed else ""
 
 
-def checked_range(path: str, offset: int, length: int) -> None:
+def validate_range(path: str, offset: int, length: int) -> None:
     if not (0 <= offset <= MAX_OFFSET and 0 <= length <= MAX_OFFSET):
         raise RequestError(
             f"Cannot read {length} bytes at offset {offset} of {path!r}: both must be between 0 and {MAX_OFFSET}."

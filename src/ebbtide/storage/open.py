@@ -12,7 +12,7 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from ebbtide.errors import DeltaError, RequestError
 from ebbtide.storage.cloud import CloudStore
-from ebbtide.storage.failures import guarded
+from ebbtide.storage.failures import call_service
 from ebbtide.storage.local import LocalStore
 from ebbtide.storage.locations import Location, parse_location
 from ebbtide.storage.options import StoreOptions, parse_options, unknown_option
@@ -44,9 +44,9 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
         return CloudStore(_shared_memory(location.container), location, options, is_listing_ordered=True)
     if location.kind == "azure":
         location, options = _with_account(location, options)
-    service = guarded(
+    service = call_service(
         lambda: _service(location, options),
-        lambda error: _refused(error, location, options),
+        lambda error: _refusal(error, location, options),
     )
     return CloudStore(service, location, options, is_listing_ordered=_is_listing_ordered(location))
 
@@ -65,7 +65,7 @@ def _service(location: Location, options: StoreOptions) -> Service:
     return AzureStore(location.container, **settings)
 
 
-def _refused(error: Exception, location: Location, options: StoreOptions) -> DeltaError:
+def _refusal(error: Exception, location: Location, options: StoreOptions) -> DeltaError:
     text = str(error).split("\n\n", 1)[0]
     if isinstance(error, obstore_errors.UnknownConfigurationKeyError):
         return unknown_option(next((name for name in options.names if f"'{name}'" in text), "?"))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ebbtide.storage.store import ObjectStore, is_local
 
-__all__ = ["ahead_in", "prefetched"]
+__all__ = ["choose_read_ahead", "prefetched"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -18,7 +18,7 @@ _Result = TypeVar("_Result")
 _AHEAD = 16
 
 
-def ahead_in(store: ObjectStore) -> int:
+def choose_read_ahead(store: ObjectStore) -> int:
     """How many calls for small objects are worth making at once.
 
     On a local disk there is nothing to wait for, and starting threads takes longer than reading a commit.

@@ -1,7 +1,7 @@
 """How do staged actions become a version? Checks, attempt, conflicts, rebase, post-commit."""
 
 from ebbtide.transaction.clock import SYSTEM_CLOCK, Clock
-from ebbtide.transaction.file_changes import FileChanges, changed_since
+from ebbtide.transaction.file_changes import FileChanges, find_file_changes
 from ebbtide.transaction.operation import Operation
 from ebbtide.transaction.reads import ReadPredicate
 from ebbtide.transaction.rebase import Lost, Rebase, Rebased
@@ -21,7 +21,7 @@ __all__ = [
     "Rebased",
     "Transaction",
     "WinningCommit",
-    "changed_since",
+    "find_file_changes",
     "property_changes",
     "protocol_for",
     "required_features",

@@ -17,7 +17,7 @@ from ebbtide.log.identity import file_keys
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.transaction.winners import WinningCommit, read_winners
 
-__all__ = ["FileChanges", "among", "changed_since", "live_files_at"]
+__all__ = ["FileChanges", "select_among", "find_file_changes", "live_files_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +58,10 @@ class FileChanges:
 
     def unseen(self, candidates: pa.Table) -> pa.Table:
         """The candidates of the newer version that have, or may have, rows which were not there before."""
-        return among(pa.concat_tables([self.added, self.vector_changed]), candidates)
+        return select_among(pa.concat_tables([self.added, self.vector_changed]), candidates)
 
 
-def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit] | None = None) -> FileChanges:
+def find_file_changes(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit] | None = None) -> FileChanges:
     """What happened to the files from `read` to `now`. `winners` are the commits in between; None reads them."""
     if winners is None:
         winners = read_winners(now.store, read.version + 1, now.version, config=now.config)
@@ -80,7 +80,7 @@ def changed_since(read: Snapshot, now: Snapshot, winners: Sequence[WinningCommit
     )
 
 
-def among(files: pa.Table, others: pa.Table) -> pa.Table:
+def select_among(files: pa.Table, others: pa.Table) -> pa.Table:
     """The files that are among the others, which are of the same version."""
     return files.filter(pc.is_in(files["path"], value_set=others["path"].combine_chunks()))
 

@@ -44,19 +44,19 @@ _Failure = (
 
 def run_post_commit(snapshot: Snapshot, *, config: EngineConfig) -> None:
     """Do what is due after the commit that made this snapshot. Never raises for a failure of its own."""
-    _guarded("version checksum", snapshot, lambda: write_checksum(snapshot, config=config))
-    if _guarded("checkpoint", snapshot, lambda: _checkpointed(snapshot)):
-        deleted = _guarded("log cleanup", snapshot, lambda: clean_up_log(snapshot, config=config))
+    _run_step("version checksum", snapshot, lambda: write_checksum(snapshot, config=config))
+    if _run_step("checkpoint", snapshot, lambda: _write_due_checkpoint(snapshot)):
+        deleted = _run_step("log cleanup", snapshot, lambda: clean_up_log(snapshot, config=config))
         if deleted:
             logger.info("deleted %d expired log files of %s", len(deleted), snapshot.store.url)
 
 
-def _checkpointed(snapshot: Snapshot) -> bool:
+def _write_due_checkpoint(snapshot: Snapshot) -> bool:
     """Whether a checkpoint was due and is new."""
     return is_checkpoint_due(snapshot) and write_checkpoint(snapshot).is_new
 
 
-def _guarded(step: str, snapshot: Snapshot, run: Callable[[], _T]) -> _T | None:
+def _run_step(step: str, snapshot: Snapshot, run: Callable[[], _T]) -> _T | None:
     try:
         return run()
     except _Failure:

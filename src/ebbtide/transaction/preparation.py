@@ -71,7 +71,7 @@ def prepare(
     """The attempt at the version after `base`, or at version 0 without one. Refuses what must not be committed."""
     version = 0 if base is None else base.version + 1
     now_ms = clock.now_ms()
-    actions = tuple(_dated(action, now_ms) for action in staged.all_actions)
+    actions = tuple(_fill_in_date(action, now_ms) for action in staged.all_actions)
     proposal = Proposal.of(actions, staged.operation, base, table_url)
     check(proposal)
     timestamp_ms = _in_commit_timestamp(proposal, now_ms)
@@ -95,7 +95,7 @@ def prepare(
     return Prepared(version, written, data)
 
 
-def _dated(action: Action, now_ms: int) -> Action:
+def _fill_in_date(action: Action, now_ms: int) -> Action:
     if isinstance(action, SetTransaction) and action.last_updated is None:
         return replace(action, last_updated=now_ms)
     return action

@@ -108,7 +108,7 @@ def ensure_readable_commit(
 ) -> None:
     """InternalError unless a reader of `data` gets exactly the actions `written`, in a state it may read."""
     try:
-        scan = _scanned(data, source, config)
+        scan = _scan_commit(data, source, config)
         _check_state(scan, proposal)
     except CorruptTableError as error:
         raise _refusal(str(error)) from error
@@ -120,7 +120,7 @@ def ensure_readable_commit(
     _check_small_actions(scan, written)
 
 
-def _scanned(data: bytes, source: str, config: EngineConfig) -> CommitScan:
+def _scan_commit(data: bytes, source: str, config: EngineConfig) -> CommitScan:
     scan = CommitScan(config)
     scan.read(data, version=0, source=source)
     scan.small.ensure_well_formed()

@@ -20,7 +20,7 @@ from typing import Protocol
 from ebbtide.errors import DeltaConcurrentModificationException
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action
-from ebbtide.transaction.file_changes import FileChanges, changed_since
+from ebbtide.transaction.file_changes import FileChanges, find_file_changes
 from ebbtide.transaction.operation import Operation
 from ebbtide.transaction.winners import WinningCommit
 
@@ -46,7 +46,7 @@ class Lost:
 
     def changes(self) -> FileChanges:
         """Which files the winners changed."""
-        return changed_since(self.read, self.newest, self.winners)
+        return find_file_changes(self.read, self.newest, self.winners)
 
     def conflict(self) -> DeltaConcurrentModificationException | None:
         """What the reference would raise here; None when it would let us commit the same actions."""

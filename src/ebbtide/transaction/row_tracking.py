@@ -44,7 +44,7 @@ def with_row_ids(actions: tuple[Action, ...], proposal: Proposal, version: int) 
     numbered: list[Action] = []
     for action in actions:
         if isinstance(action, AddFile):
-            action, mark = _numbered(_carried_over(action, proposal), mark, version)
+            action, mark = _number_rows(_carry_row_ids_over(action, proposal), mark, version)
         if not _is_row_tracking(action):
             numbered.append(action)
     if mark != old_mark or staged_marks:
@@ -53,7 +53,7 @@ def with_row_ids(actions: tuple[Action, ...], proposal: Proposal, version: int) 
     return tuple(numbered)
 
 
-def _carried_over(add: AddFile, proposal: Proposal) -> AddFile:
+def _carry_row_ids_over(add: AddFile, proposal: Proposal) -> AddFile:
     """A live file that is added again keeps its row ids, even if it got them in the meantime."""
     live = proposal.live_at(add)
     if live is None or add.base_row_id is not None:
@@ -61,7 +61,7 @@ def _carried_over(add: AddFile, proposal: Proposal) -> AddFile:
     return replace(add, base_row_id=live.base_row_id, default_row_commit_version=live.default_row_commit_version)
 
 
-def _numbered(add: AddFile, mark: int, version: int) -> tuple[AddFile, int]:
+def _number_rows(add: AddFile, mark: int, version: int) -> tuple[AddFile, int]:
     commit_version = version if add.default_row_commit_version is None else add.default_row_commit_version
     if add.base_row_id is not None:
         return replace(add, default_row_commit_version=commit_version), mark

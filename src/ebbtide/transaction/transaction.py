@@ -189,9 +189,9 @@ class Transaction:
                 return self._nothing_to_do(attempt - 1, rebases, already_executed=True)
             if not staged.actions and not allow_empty:
                 return self._nothing_to_do(attempt - 1, rebases)
-            prepared = self._prepared(staged)
+            prepared = self._prepare(staged)
             if self._may_put() and self._put(prepared):
-                return self._landed(prepared, attempt, rebases)
+                return self._finish(prepared, attempt, rebases)
             self._clock.wait(attempt)
             lost = self._catch_up(staged)
             if lost is None:
@@ -208,7 +208,7 @@ class Transaction:
             error_class="DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
         )
 
-    def _prepared(self, staged: Staged) -> Prepared:
+    def _prepare(self, staged: Staged) -> Prepared:
         return prepare(
             staged,
             self._base,
@@ -275,7 +275,7 @@ class Transaction:
 
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
-    def _landed(self, prepared: Prepared, attempts: int, rebases: int) -> Committed:
+    def _finish(self, prepared: Prepared, attempts: int, rebases: int) -> Committed:
         snapshot = self._read_back(prepared.version)
         if snapshot is not None:
             post_commit.run_post_commit(snapshot, config=self._config)

@@ -20,7 +20,7 @@ from ebbtide.protocol.actions import (
     SetTransaction,
 )
 from ebbtide.storage import ObjectStore
-from ebbtide.storage.prefetch import ahead_in, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 
 __all__ = ["WinningCommit", "read_winners"]
 
@@ -85,7 +85,7 @@ class WinningCommit:
 def read_winners(store: ObjectStore, first: int, last: int, *, config: EngineConfig) -> tuple[WinningCommit, ...]:
     """The commits `first` to `last`, both included."""
     read = partial(_read_winner, store, config)
-    return tuple(prefetched(read, range(first, last + 1), ahead=ahead_in(store)))
+    return tuple(prefetched(read, range(first, last + 1), ahead=choose_read_ahead(store)))
 
 
 def _read_winner(store: ObjectStore, config: EngineConfig, version: int) -> WinningCommit:

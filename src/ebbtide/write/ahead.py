@@ -31,7 +31,7 @@ class WriteAhead:
         self._running = running
         self._is_taken = False
 
-    def taken(self) -> WrittenFiles:
+    def take(self) -> WrittenFiles:
         """The files that were written, which now belong to the caller. Raises what the write raised."""
         written = self._running.result()
         self._is_taken = True

@@ -1,7 +1,7 @@
 """How does a value become the value of a column?
 
-The rows to write have values of some type, and the table has its own types. `stored` casts by the rules that Spark
-calls store assignment (spark.sql.storeAssignmentPolicy), independent of how the session casts elsewhere:
+The rows to write have values of some type, and the table has its own types. `cast_for_column` casts by the rules that
+Spark calls store assignment (spark.sql.storeAssignmentPolicy), independent of how the session casts elsewhere:
 
     ANSI     numbers to numbers, dates and times to each other, anything to a string, a string to the value it spells.
              A value that does not fit fails the query; it never wraps around and never becomes null.
@@ -26,7 +26,7 @@ from ebbtide.errors import RequestError, SchemaMismatchError
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from ebbtide.write.columns import same_shape, spark_type
 
-__all__ = ["POLICIES", "stored"]
+__all__ = ["POLICIES", "cast_for_column"]
 
 POLICIES: Final = ("ANSI", "LEGACY", "STRICT")
 _CANNOT_CAST: Final = "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST"
@@ -41,7 +41,7 @@ _DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.
 _SHOWN_CHARACTERS: Final = 200
 
 
-def stored(value: Column, given: T.DataType, field: StructField, *, policy: str = "ANSI") -> Column:
+def cast_for_column(value: Column, given: T.DataType, field: StructField, *, policy: str = "ANSI") -> Column:
     """`value`, of type `given`, as the type of the column `field`.
 
     SchemaMismatchError when no value of the type can be stored in the column. A value that does not fit fails the
@@ -50,10 +50,10 @@ def stored(value: Column, given: T.DataType, field: StructField, *, policy: str 
     wanted = policy.upper()
     if wanted not in POLICIES:
         raise RequestError(f"The store assignment policy {policy!r} is not known; expected one of {POLICIES}.")
-    return _stored(value, given, field.type, field.name, wanted)
+    return _cast(value, given, field.type, field.name, wanted)
 
 
-def _stored(value: Column, given: T.DataType, wanted: DataType, where: str, policy: str) -> Column:
+def _cast(value: Column, given: T.DataType, wanted: DataType, where: str, policy: str) -> Column:
     target = spark_type(wanted)
     if isinstance(given, T.NullType):
         return F.lit(None).cast(target)
@@ -61,21 +61,21 @@ def _stored(value: Column, given: T.DataType, wanted: DataType, where: str, poli
         return value
     match given, wanted:
         case T.StructType(), StructType():
-            return _stored_struct(value, given, wanted, where, policy)
+            return _cast_struct(value, given, wanted, where, policy)
         case T.ArrayType(), ArrayType():
-            return _stored_array(value, given, wanted, where, policy)
+            return _cast_array(value, given, wanted, where, policy)
         case T.MapType(), MapType():
-            return _stored_map(value, given, wanted, where, policy)
+            return _cast_map(value, given, wanted, where, policy)
     if isinstance(wanted, StructType | ArrayType | MapType):
-        raise _refused(given, target, where, "DELTA_FAILED_TO_MERGE_FIELDS")
+        raise _refusal(given, target, where, "DELTA_FAILED_TO_MERGE_FIELDS")
     if policy == "LEGACY":
         return value.cast(target)
     if not (_can_widen(given, target) if policy == "STRICT" else _can_store(given, target)):
-        raise _refused(given, target, where, _CANNOT_UP_CAST if policy == "STRICT" else _CANNOT_CAST)
+        raise _refusal(given, target, where, _CANNOT_UP_CAST if policy == "STRICT" else _CANNOT_CAST)
     return _checked_cast(value, given, target, where)
 
 
-def _stored_struct(value: Column, given: T.StructType, wanted: StructType, where: str, policy: str) -> Column:
+def _cast_struct(value: Column, given: T.StructType, wanted: StructType, where: str, policy: str) -> Column:
     sources = {field.name.lower(): field for field in given.fields}
     extra = sorted(set(sources) - {field.name.lower() for field in wanted.fields})
     if extra:
@@ -90,18 +90,18 @@ def _stored_struct(value: Column, given: T.StructType, wanted: StructType, where
         if source is None:
             fields.append(F.lit(None).cast(spark_type(field.type)).alias(field.name))
         else:
-            part = _stored(value.getField(source.name), source.dataType, field.type, f"{where}.{field.name}", policy)
+            part = _cast(value.getField(source.name), source.dataType, field.type, f"{where}.{field.name}", policy)
             fields.append(part.alias(field.name))
     # A struct that is null stays null: it must not become a struct of nulls.
     return F.when(value.isNotNull(), F.struct(*fields)).otherwise(F.lit(None).cast(spark_type(wanted)))
 
 
-def _stored_array(value: Column, given: T.ArrayType, wanted: ArrayType, where: str, policy: str) -> Column:
+def _cast_array(value: Column, given: T.ArrayType, wanted: ArrayType, where: str, policy: str) -> Column:
     convert = _converter(given.elementType, wanted.element_type, f"{where}.element", policy)
     return value if convert is None else F.transform(value, convert)
 
 
-def _stored_map(value: Column, given: T.MapType, wanted: MapType, where: str, policy: str) -> Column:
+def _cast_map(value: Column, given: T.MapType, wanted: MapType, where: str, policy: str) -> Column:
     keys = _converter(given.keyType, wanted.key_type, f"{where}.key", policy)
     values = _converter(given.valueType, wanted.value_type, f"{where}.value", policy)
     if keys is None and values is None:
@@ -124,8 +124,8 @@ def _converter(given: T.DataType, wanted: DataType, where: str, policy: str) -> 
     if same_shape(given, spark_type(wanted)):
         return None
     # Called for its errors: Spark calls the lambda only when it builds the plan.
-    _stored(F.lit(None).cast(given), given, wanted, where, policy)
-    return lambda element: _stored(element, given, wanted, where, policy)
+    _cast(F.lit(None).cast(given), given, wanted, where, policy)
+    return lambda element: _cast(element, given, wanted, where, policy)
 
 
 def _checked_cast(value: Column, given: T.DataType, target: T.DataType, where: str) -> Column:
@@ -135,9 +135,9 @@ def _checked_cast(value: Column, given: T.DataType, target: T.DataType, where: s
     # NaN and the infinities do not exist in other types, so every value is shown as text.
     shown = F.substring(value.cast("string"), 1, _SHOWN_CHARACTERS)
     is_text = isinstance(given, T.StringType)
-    said = "is not a value of" if is_text else "does not fit into"
+    problem = "is not a value of" if is_text else "does not fit into"
     message = F.concat(
-        F.lit("The value '"), shown, F.lit(f"' for the column '{where}' {said} {target.simpleString()}.")
+        F.lit("The value '"), shown, F.lit(f"' for the column '{where}' {problem} {target.simpleString()}.")
     )
     failure = border.failure(_INVALID if is_text else _OVERFLOW, message)
     cast = value.try_cast(target)
@@ -169,7 +169,7 @@ def _can_widen(given: T.DataType, target: T.DataType) -> bool:
     return isinstance(target, T.StringType) and isinstance(given, T.AtomicType)
 
 
-def _refused(given: T.DataType, target: T.DataType, where: str, error_class: str) -> SchemaMismatchError:
+def _refusal(given: T.DataType, target: T.DataType, where: str, error_class: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"A value of type {given.simpleString()} cannot be stored in the column '{where}' of type "
         f"{target.simpleString()}. Cast it to what is meant.",

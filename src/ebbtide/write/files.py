@@ -37,7 +37,7 @@ from ebbtide.write.partition_labels import (
     parse_label,
     shortened_label,
 )
-from ebbtide.write.staging import StagedFile, Staging, staged
+from ebbtide.write.staging import StagedFile, Staging, open_staging
 from ebbtide.write.target import WriteTarget, WrittenFiles
 
 __all__ = ["write_files"]
@@ -46,7 +46,7 @@ _FOOTER_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _RowCounts:
     """What Spark counted while it wrote."""
 
     rows: int
@@ -78,13 +78,13 @@ def write_files(
     without rows are dropped. On return everything is durable; after an error nothing is left.
     """
     plan = _Plan.of(frame, target, change_type_column, dict(extra_columns or {}))
-    with staged(target.store) as staging:
+    with open_staging(target.store) as staging:
         counted = _write(spark, frame, plan, staging)
         outputs = _outputs(plan, staging, counted)
         _check_counts(outputs, counted, staging)
         kept = [output for output in outputs if output.num_rows]
         paths = staging.publish(target, [(item.file, item.label.is_change, item.label.texts) for item in kept])
-    return _written(target, kept, paths, data_change=data_change)
+    return _build_result(target, kept, paths, data_change=data_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Plan:
         return cls(target, columns, label_column(target.partition_fields, change_type).alias(name), name)
 
 
-def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging) -> _Counted:
+def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging) -> _RowCounts:
     selected = list(plan.columns.selected)
     metrics: dict[str, Column | str] = {"rows": "count(1)"}
     if plan.label is not None and plan.label_name is not None:
@@ -122,10 +122,10 @@ def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging)
             rows = rows.withColumn(plan.label_name, shortened_label(border.column(plan.label_name)))
         border.parquet_writer(rows, partition_column=plan.label_name).parquet(staging.spark_path)
     answer = border.wait_for_metrics(observation)
-    return _Counted(answer["rows"], answer.get("change_rows", 0), tuple(answer.get("long_labels", ())))
+    return _RowCounts(answer["rows"], answer.get("change_rows", 0), tuple(answer.get("long_labels", ())))
 
 
-def _outputs(plan: _Plan, staging: Staging, counted: _Counted) -> list[_Output]:
+def _outputs(plan: _Plan, staging: Staging, counted: _RowCounts) -> list[_Output]:
     """The files that Spark finished, each with what its directory and its footer say."""
     wanted = statistics_columns(plan.target, plan.columns.table_columns)
     hashed = hashed_labels(counted.long_labels)
@@ -152,7 +152,7 @@ def _check_columns(footer: pq.FileMetaData, expected: frozenset[str], staging: S
         )
 
 
-def _check_counts(outputs: Sequence[_Output], counted: _Counted, staging: Staging) -> None:
+def _check_counts(outputs: Sequence[_Output], counted: _RowCounts, staging: Staging) -> None:
     """A row lost or written twice must not reach a commit, whatever the cause."""
     data = sum(output.num_rows for output in outputs if not output.label.is_change)
     changes = sum(output.num_rows for output in outputs if output.label.is_change)
@@ -164,7 +164,7 @@ def _check_counts(outputs: Sequence[_Output], counted: _Counted, staging: Stagin
         )
 
 
-def _written(
+def _build_result(
     target: WriteTarget, outputs: Sequence[_Output], paths: Sequence[str], *, data_change: bool
 ) -> WrittenFiles:
     names = target.physical_partition_names

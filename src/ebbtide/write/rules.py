@@ -35,13 +35,20 @@ from ebbtide.protocol.schema import (
 )
 from ebbtide.protocol.variables import refuse_variables
 from ebbtide.sql_text import names_in, tokenize
-from ebbtide.write.assignment import stored
+from ebbtide.write.assignment import cast_for_column
 from ebbtide.write.char_lengths import has_too_long_string
 from ebbtide.write.columns import spark_type
 from ebbtide.write.table_expressions import TableExpression, trusted_columns
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["completed", "conforming", "default_value", "enforced", "generated_columns", "identity_columns"]
+__all__ = [
+    "complete_rows",
+    "default_value",
+    "enforce_condition",
+    "enforce_rules",
+    "generated_columns",
+    "identity_columns",
+]
 
 CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION: Final = "delta.generationExpression"
@@ -65,7 +72,7 @@ class _Rule:
     message: Column
 
 
-def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = None) -> DataFrame:
+def enforce_rules(frame: DataFrame, target: WriteTarget, *, changes: str | None = None) -> DataFrame:
     """The frame, with every rule of the table enforced: a row that breaks one fails the query.
 
     `frame` has the table's logical columns; further columns are kept. `changes` names a column of it that is not null
@@ -75,19 +82,19 @@ def enforced(frame: DataFrame, target: WriteTarget, *, changes: str | None = Non
     refuse_variables(target.schema)
     with border.spark_errors(f"reading the constraints of {target.store.url}"), border.asking_the_analyser():
         rules = list(_rules(target, frame.sparkSession))
-        return _judged(_with_empty_as_null(frame, target), target, rules, changes) if rules else frame
+        return _check_rows(_with_empty_as_null(frame, target), target, rules, changes) if rules else frame
 
 
-def conforming(frame: DataFrame, target: WriteTarget, condition: str) -> DataFrame:
+def enforce_condition(frame: DataFrame, target: WriteTarget, condition: str) -> DataFrame:
     """The frame, with the condition enforced: a row for which it is not true fails the query."""
     what = f"A row to write is not of those that replace_where ({condition}) replaces; its values:"
     with border.spark_errors(f"reading the condition {condition!r}"), border.asking_the_analyser():
         holds = F.coalesce(F.expr(condition), F.lit(False))
         rule = _Rule(~holds, _MISMATCH, _values_message(target, what, condition))
-        return _judged(frame, target, [rule], None)
+        return _check_rows(frame, target, [rule], None)
 
 
-def completed(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) -> DataFrame:
+def complete_rows(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) -> DataFrame:
     """The frame with every column of the table, in the table's order, then its other columns.
 
     Columns not in `given` (names in lower case) are generated, or filled with their default or null; a column of the
@@ -102,11 +109,11 @@ def completed(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) 
     _refuse_identity(target, missing)
     generated = generated_columns(target)
     computed = {field.name: generated[field.name] for field in missing if field.name in generated}
-    filled = _filled(frame, target, names, {field.name for field in missing})
+    filled = _fill_columns(frame, target, names, {field.name for field in missing})
     if not computed:
         return filled
     with border.spark_errors(f"computing the generated columns of {target.store.url}"), border.asking_the_analyser():
-        return _generated(filled, target, computed)
+        return _generate_columns(filled, target, computed)
 
 
 def generated_columns(target: WriteTarget) -> Mapping[str, str]:
@@ -144,7 +151,7 @@ def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
 # --- filling ----------------------------------------------------------------------------------------------------------
 
 
-def _filled(frame: DataFrame, target: WriteTarget, names: Mapping[str, str], missing: set[str]) -> DataFrame:
+def _fill_columns(frame: DataFrame, target: WriteTarget, names: Mapping[str, str], missing: set[str]) -> DataFrame:
     own = {field.name.lower() for field in target.schema.fields}
     defaults = _defaults(frame, target, missing)
     columns = []
@@ -170,18 +177,18 @@ def _defaults(frame: DataFrame, target: WriteTarget, missing: set[str]) -> dict[
         values = trusted_columns(expressions, target, frame.sparkSession)
         types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values))).schema.fields
     return {
-        field.name: stored(value, kind.dataType, field)
+        field.name: cast_for_column(value, kind.dataType, field)
         for field, value, kind in zip(fields, values, types, strict=True)
     }
 
 
-def _generated(frame: DataFrame, target: WriteTarget, computed: Mapping[str, str]) -> DataFrame:
+def _generate_columns(frame: DataFrame, target: WriteTarget, computed: Mapping[str, str]) -> DataFrame:
     expressions = [TableExpression("generated", name, text) for name, text in computed.items()]
     values = dict(zip(computed, trusted_columns(expressions, target, frame.sparkSession), strict=True))
     types = frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema.fields
     fields = {field.name: field for field in target.schema.fields}
     columns = {
-        name: stored(value, kind.dataType, fields[name]).alias(name)
+        name: cast_for_column(value, kind.dataType, fields[name]).alias(name)
         for (name, value), kind in zip(values.items(), types, strict=True)
     }
     return frame.select(*(columns.get(name, border.column(name)) for name in frame.columns))
@@ -211,7 +218,7 @@ def _with_empty_as_null(frame: DataFrame, target: WriteTarget) -> DataFrame:
     return frame.select(*(of(name) for name in frame.columns))
 
 
-def _judged(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], changes: str | None) -> DataFrame:
+def _check_rows(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], changes: str | None) -> DataFrame:
     """The frame with one column computed through the rules."""
     carrier = _carrier(target)
     if not rules or carrier is None:
@@ -222,15 +229,15 @@ def _judged(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], chang
     if changes is not None:
         message = F.when(border.column(changes).isNull(), message)
     checked = F.when(message.isNull(), border.column(carrier.name)).otherwise(F.raise_error(message))
-    judged = frame.select(
+    result = frame.select(
         *(
             checked.alias(name) if name.lower() == carrier.name.lower() else border.column(name)
             for name in frame.columns
         )
     )
     # Otherwise Connect would report an unresolved expression only when the rows are written.
-    assert judged.schema is not None
-    return judged
+    assert result.schema is not None
+    return result
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from ebbtide.storage import ObjectMeta, ObjectStore
 from ebbtide.storage.adoption import local_directory
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["StagedFile", "Staging", "staged"]
+__all__ = ["StagedFile", "Staging", "open_staging"]
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Staging:
 
 
 @contextmanager
-def staged(store: ObjectStore) -> Iterator[Staging]:
+def open_staging(store: ObjectStore) -> Iterator[Staging]:
     """A directory for one write. When the block fails the directory is deleted; no commit can have named its files."""
     staging = Staging(store, f"{uuid4().hex}-ebbtide")
     local = local_directory(store)

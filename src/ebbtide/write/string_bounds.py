@@ -15,16 +15,16 @@ _LAST_CHARACTER = "\U0010ffff"
 
 def lower_string(raw: bytes, prefix: int) -> str | None:
     """At most `prefix` characters that sort no later than the UTF-8 text `raw`; None when it is not UTF-8."""
-    text = _decoded(raw)
+    text = _decode(raw)
     return None if text is None else text[:prefix]
 
 
 def upper_string(raw: bytes, prefix: int) -> str | None:
     """A short text that sorts no earlier than `raw`; None when there is none within twice the prefix."""
-    text = _decoded(raw)
+    text = _decode(raw)
     if text is None or _units(text) <= prefix:
         return text
-    length = _fitting(text, prefix)
+    length = _count_fitting(text, prefix)
     while _units(text[:length]) <= 2 * prefix:
         if length >= len(text):
             return text
@@ -35,7 +35,7 @@ def upper_string(raw: bytes, prefix: int) -> str | None:
     return None
 
 
-def _decoded(raw: bytes) -> str | None:
+def _decode(raw: bytes) -> str | None:
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def _units(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def _fitting(text: str, units: int) -> int:
+def _count_fitting(text: str, units: int) -> int:
     """How many characters of `text` fit into that many UTF-16 units."""
     used = 0
     for index, character in enumerate(text):

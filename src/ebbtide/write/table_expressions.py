@@ -64,12 +64,12 @@ def trusted_columns(expressions: Sequence[TableExpression], target: WriteTarget,
     """The expressions as columns. UnsupportedFeatureError for the first that may not be run."""
     if not expressions:
         return []
-    found = [_checked(expression, target, spark) for expression in expressions]
+    found = [_check_expression(expression, target, spark) for expression in expressions]
     calls = {name: expression for expression, (_, names) in zip(expressions, found, strict=True) for name in names}
     shadowed = border.functions_of_the_session(spark, calls)
     if shadowed:
         name = shadowed[0]
-        raise _refused(
+        raise _refusal(
             calls[name],
             target,
             f"it calls {name}, and this session has a function of its own under that name. Drop that function to "
@@ -78,12 +78,14 @@ def trusted_columns(expressions: Sequence[TableExpression], target: WriteTarget,
     return [F.expr(text) for text, _ in found]
 
 
-def _checked(expression: TableExpression, target: WriteTarget, spark: SparkSession) -> tuple[str, frozenset[str]]:
+def _check_expression(
+    expression: TableExpression, target: WriteTarget, spark: SparkSession
+) -> tuple[str, frozenset[str]]:
     """The text to give to Spark, and the functions that it calls."""
     try:
         reading = read_expression(expression.text)
     except UnknownSyntaxError as error:
-        raise _refused(expression, target, str(error)) from None
+        raise _refusal(expression, target, str(error)) from None
     columns = set() if expression.kind == "default" else {name.lower() for name in target.schema.names}
     calls = set(reading.calls)
     for parts in reading.names:
@@ -95,24 +97,24 @@ def _checked(expression: TableExpression, target: WriteTarget, spark: SparkSessi
         calls.add(name)
     for name in sorted(calls - _FUNCTIONS[expression.kind]):
         if name in NEVER_ALLOWED or name not in target.allowed_functions or not border.is_built_in(spark, name):
-            raise _refused(expression, target, _not_allowed(name))
-    return _rewritten(expression, target, reading, columns), frozenset(calls)
+            raise _refusal(expression, target, _not_allowed(name))
+    return _rewrite(expression, target, reading, columns), frozenset(calls)
 
 
-def _rewritten(
+def _rewrite(
     expression: TableExpression, target: WriteTarget, reading: ExpressionReading, columns: Collection[str]
 ) -> str:
     """The text, rewritten so that Spark replaces no variable in it, and only columns are names in double quotes."""
     text = expression.text
     if "${" not in text and '"' not in text:
         return text
-    rewritten = " ".join(_spelled(token, text, columns) for token in reading.tokens)
+    rewritten = " ".join(_spell(token, text, columns) for token in reading.tokens)
     if "${" in rewritten:
-        raise _refused(expression, target, "it has ${ in a name, which Spark would replace")
+        raise _refusal(expression, target, "it has ${ in a name, which Spark would replace")
     return rewritten
 
 
-def _spelled(token: Token, source: str, columns: Collection[str]) -> str:
+def _spell(token: Token, source: str, columns: Collection[str]) -> str:
     text = source[token.start : token.end]
     if token.kind != "string":
         return text
@@ -141,7 +143,7 @@ def _unknown_name(expression: TableExpression, target: WriteTarget, parts: Seque
     )
 
 
-def _refused(expression: TableExpression, target: WriteTarget, reason: str) -> UnsupportedFeatureError:
+def _refusal(expression: TableExpression, target: WriteTarget, reason: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"The {_TITLES[expression.kind]} {expression.name} of the table at {target.store.url} was not run: {reason}. "
         f"The expression is: {expression.text[:_SHOWN_CHARACTERS]}. {_remedy(expression, target)}",

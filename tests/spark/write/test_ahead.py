@@ -28,7 +28,7 @@ def write(spark, target):
 
 def test_what_is_taken_stays(spark, target, tmp_path):
     with writing_ahead(spark, target.store, lambda: write(spark, target)) as ahead:
-        written = ahead.taken()
+        written = ahead.take()
     assert [add.path for add in written.adds] == [path.name for path in files(tmp_path)]
 
 
@@ -77,7 +77,7 @@ def test_failure_of_the_write_is_raised_to_whoever_takes_it(spark, target, tmp_p
         raise ValueError("no space")
 
     with pytest.raises(ValueError, match="no space"), writing_ahead(spark, target.store, fails) as ahead:
-        ahead.taken()
+        ahead.take()
 
 
 def test_failure_of_a_write_that_nobody_takes_is_nobodys(spark, target):

@@ -12,7 +12,7 @@ from tests.support.write_targets import struct
 from ebbtide.errors import RequestError
 from ebbtide.protocol.schema import ArrayType, MapType, StructField, StructType
 from ebbtide.spark_border import spark_errors
-from ebbtide.write import stored
+from ebbtide.write import cast_for_column
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +24,7 @@ def field_of(kind):
 def store(frame, field, policy="ANSI"):
     given = frame.schema.fields[0].dataType
     with spark_errors("storing"):
-        return [row[0] for row in frame.select(stored(F.col("v"), given, field, policy=policy)).collect()]
+        return [row[0] for row in frame.select(cast_for_column(F.col("v"), given, field, policy=policy)).collect()]
 
 
 @pytest.fixture(params=["true", "false"], ids=["ansi", "not-ansi"])
@@ -80,7 +80,7 @@ def test_a_value_that_does_not_fit_fails_and_is_named(session, given, wanted, va
 def test_types_that_cannot_be_stored_are_refused_before_anything_runs(spark, given, wanted):
     frame = spark.createDataFrame([], f"v {given}")
     with pytest.raises(RequestError, match="cannot be stored in the column 'c'"):
-        stored(F.col("v"), frame.schema.fields[0].dataType, field_of(wanted))
+        cast_for_column(F.col("v"), frame.schema.fields[0].dataType, field_of(wanted))
 
 
 def test_the_strict_policy_takes_only_what_cannot_be_lost(spark):

@@ -11,7 +11,7 @@ from tests.support.write_targets import struct, write_target
 
 from ebbtide.errors import ConstraintViolationError, UnknownColumnError, UnsupportedFeatureError
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
-from ebbtide.write import completed, enforced, generated_columns, write_files
+from ebbtide.write import complete_rows, enforce_rules, generated_columns, write_files
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def left_behind(tmp_path):
 def test_rows_that_keep_every_rule_are_written(spark, tmp_path):
     target = checked_table(tmp_path, positive="id > 0 AND name IS NOT NULL")
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, name string")
-    written = write_files(spark, enforced(frame, target), target)
+    written = write_files(spark, enforce_rules(frame, target), target)
     assert sorted(row["id"] for row in rows_of(tmp_path, written)) == [1, 2]
 
 
@@ -51,7 +51,7 @@ def test_a_broken_check_names_the_constraint_and_the_values_and_leaves_nothing(s
     target = checked_table(tmp_path, positive="id > 0 AND name <> 'bad'")
     frame = spark.createDataFrame([(1, "a"), (-7, "b")], "id long, name string")
     with pytest.raises(ConstraintViolationError) as caught:
-        write_files(spark, enforced(frame, target), target)
+        write_files(spark, enforce_rules(frame, target), target)
     assert caught.value.error_class == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
     for part in ("positive", "id > 0 AND name <> 'bad'", "id : -7", "name : b"):
         assert part in str(caught.value)
@@ -62,7 +62,7 @@ def test_a_check_that_is_null_is_broken(spark, tmp_path):
     target = checked_table(tmp_path, positive="id > 0")
     frame = spark.createDataFrame([(None, "a")], "id long, name string")
     with pytest.raises(ConstraintViolationError, match="id : null"):
-        write_files(spark, enforced(frame, target), target)
+        write_files(spark, enforce_rules(frame, target), target)
 
 
 def test_a_rule_on_a_column_that_nothing_else_needs_is_checked(spark, tmp_path):
@@ -70,19 +70,19 @@ def test_a_rule_on_a_column_that_nothing_else_needs_is_checked(spark, tmp_path):
     target = checked_table(tmp_path, schema, ["p"], short="length(name) < 3")
     frame = spark.createDataFrame([(1, "x", "ab"), (2, "y", "abc")], "id long, p string, name string")
     with pytest.raises(ConstraintViolationError, match="name : abc"):
-        write_files(spark, enforced(frame, target), target)
+        write_files(spark, enforce_rules(frame, target), target)
 
 
 def test_rows_that_a_filter_took_away_break_nothing(spark, tmp_path):
     target = checked_table(tmp_path, positive="id > 0")
     frame = spark.createDataFrame([(1, "a"), (-7, "b")], "id long, name string").where("name = 'a'")
-    assert write_files(spark, enforced(frame, target).where("id < 5"), target).num_rows == 1
+    assert write_files(spark, enforce_rules(frame, target).where("id < 5"), target).num_rows == 1
 
 
 def test_change_data_is_not_judged(spark, tmp_path):
     target = checked_table(tmp_path, positive="id > 0")
     frame = spark.createDataFrame([(1, "a", None), (-7, "b", "update_preimage")], "id long, name string, kind string")
-    written = write_files(spark, enforced(frame, target, changes="kind"), target, change_type_column="kind")
+    written = write_files(spark, enforce_rules(frame, target, changes="kind"), target, change_type_column="kind")
     assert (written.num_rows, written.num_change_rows) == (1, 1)
 
 
@@ -90,7 +90,7 @@ def test_column_invariants_are_checks(spark, tmp_path):
     invariant = json.dumps({"expression": {"expression": "id > 3"}})
     target = checked_table(tmp_path, StructType((one_field("id", LONG, **{"delta.invariants": invariant}),)))
     with pytest.raises(ConstraintViolationError, match="id > 3"):
-        write_files(spark, enforced(spark.range(1), target), target)
+        write_files(spark, enforce_rules(spark.range(1), target), target)
 
 
 NESTED = StructType((StructField("a", LONG, False), StructField("b", LONG)))
@@ -109,22 +109,22 @@ NESTED = StructType((StructField("a", LONG, False), StructField("b", LONG)))
 def test_nulls_are_refused_at_every_level(spark, tmp_path, kind, nullable, value, place):
     target = checked_table(tmp_path, StructType((one_field("c", kind, nullable=nullable),)))
     with pytest.raises(ConstraintViolationError, match=rf"column: {place}") as caught:
-        write_files(spark, enforced(spark.sql(f"SELECT {value} AS c"), target), target)
+        write_files(spark, enforce_rules(spark.sql(f"SELECT {value} AS c"), target), target)
     assert caught.value.error_class == "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 
 def test_null_containers_of_elements_that_may_not_be_null_are_fine(spark, tmp_path):
     target = checked_table(tmp_path, StructType((one_field("c", ArrayType(LONG, False)),)))
     frame = spark.sql("SELECT CAST(NULL AS ARRAY<LONG>) AS c UNION ALL SELECT array(1L)")
-    assert write_files(spark, enforced(frame, target), target).num_rows == 2
+    assert write_files(spark, enforce_rules(frame, target), target).num_rows == 2
 
 
 def test_strings_longer_than_the_column_are_refused(spark, tmp_path):
     field = one_field("c", STRING, __CHAR_VARCHAR_TYPE_STRING="varchar(3)")
     target = checked_table(tmp_path, StructType((field,)))
-    assert write_files(spark, enforced(spark.sql("SELECT 'äöü' AS c"), target), target).num_rows == 1
+    assert write_files(spark, enforce_rules(spark.sql("SELECT 'äöü' AS c"), target), target).num_rows == 1
     with pytest.raises(ConstraintViolationError, match=r"'abcd' exceeds .* varchar\(3\)") as caught:
-        write_files(spark, enforced(spark.sql("SELECT 'abcd' AS c"), target), target)
+        write_files(spark, enforce_rules(spark.sql("SELECT 'abcd' AS c"), target), target)
     assert caught.value.error_class == "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
 
 
@@ -143,22 +143,22 @@ def test_strings_longer_than_the_column_are_refused(spark, tmp_path):
 def test_lengths_inside_other_types_hold_too(spark, tmp_path, declared, kind, good, bad):
     field = one_field("c", kind, __CHAR_VARCHAR_TYPE_STRING=declared)
     target = checked_table(tmp_path, StructType((field,)))
-    assert write_files(spark, enforced(spark.sql(f"SELECT {good} AS c"), target), target).num_rows == 1
+    assert write_files(spark, enforce_rules(spark.sql(f"SELECT {good} AS c"), target), target).num_rows == 1
     with pytest.raises(ConstraintViolationError, match="exceeds a length"):
-        write_files(spark, enforced(spark.sql(f"SELECT {bad} AS c"), target), target)
+        write_files(spark, enforce_rules(spark.sql(f"SELECT {bad} AS c"), target), target)
 
 
 def test_an_empty_partition_value_is_null_to_the_rules(spark, tmp_path):
     schema = StructType((one_field("id", LONG), one_field("p", STRING, nullable=False)))
     target = checked_table(tmp_path, schema, ["p"])
     with pytest.raises(ConstraintViolationError, match="column: p"):
-        write_files(spark, enforced(spark.sql("SELECT 1L AS id, '' AS p"), target), target)
-    assert write_files(spark, enforced(spark.sql("SELECT 1L AS id, 'x' AS p"), target), target).num_rows == 1
+        write_files(spark, enforce_rules(spark.sql("SELECT 1L AS id, '' AS p"), target), target)
+    assert write_files(spark, enforce_rules(spark.sql("SELECT 1L AS id, 'x' AS p"), target), target).num_rows == 1
 
 
 def test_a_table_without_rules_costs_nothing(spark, tmp_path):
     frame = spark.range(3)
-    assert enforced(frame, checked_table(tmp_path, struct(id="long"))) is frame
+    assert enforce_rules(frame, checked_table(tmp_path, struct(id="long"))) is frame
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_table_without_rules_costs_nothing(spark, tmp_path):
 def test_a_constraint_that_cannot_be_read_stops_the_write_before_it_begins(spark, tmp_path, expression, error):
     target = checked_table(tmp_path, broken=expression)
     with pytest.raises(error, match="CHECK constraint broken"):
-        enforced(spark.createDataFrame([(1, "a")], "id long, name string"), target)
+        enforce_rules(spark.createDataFrame([(1, "a")], "id long, name string"), target)
 
 
 # --- generated columns, defaults, identity ----------------------------------------------------------------------------
@@ -180,7 +180,7 @@ GENERATED = StructType(
 def test_generated_columns_are_computed_where_they_are_not_given(spark, tmp_path):
     target = checked_table(tmp_path, GENERATED)
     assert generated_columns(target) == {"d": "date_add(DATE'2024-01-01', id)"}
-    frame = completed(spark.range(2).select(F.col("id").cast("int").alias("ID")), target, given={"id"})
+    frame = complete_rows(spark.range(2).select(F.col("id").cast("int").alias("ID")), target, given={"id"})
     frame = frame.withColumn("id", F.col("id").cast("long"))
     assert [str(row["d"]) for row in frame.orderBy("id").collect()] == ["2024-01-01", "2024-01-02"]
     assert frame.columns == ["id", "d"]
@@ -189,10 +189,12 @@ def test_generated_columns_are_computed_where_they_are_not_given(spark, tmp_path
 def test_a_given_value_must_be_what_would_have_been_generated(spark, tmp_path):
     target = checked_table(tmp_path, StructType((*GENERATED.fields[1:], one_field("id", PrimitiveType("integer")))))
     good = spark.sql("SELECT 1 AS id, DATE'2024-01-02' AS d")
-    assert write_files(spark, enforced(completed(good, target, given={"id", "d"}), target), target).num_rows == 1
+    assert (
+        write_files(spark, enforce_rules(complete_rows(good, target, given={"id", "d"}), target), target).num_rows == 1
+    )
     bad = spark.sql("SELECT 1 AS id, DATE'2024-01-03' AS d")
     with pytest.raises(ConstraintViolationError, match="d : 2024-01-03") as caught:
-        write_files(spark, enforced(bad, target), target)
+        write_files(spark, enforce_rules(bad, target), target)
     assert "Generated Column" in str(caught.value)
     assert "id : 1" in str(caught.value)
 
@@ -206,7 +208,9 @@ def test_defaults_fill_columns_that_are_not_given_and_generated_columns_see_them
             one_field("n", STRING),
         )
     )
-    frame = completed(spark.range(1).withColumn("helper", F.lit("h")), checked_table(tmp_path, schema), given={"id"})
+    frame = complete_rows(
+        spark.range(1).withColumn("helper", F.lit("h")), checked_table(tmp_path, schema), given={"id"}
+    )
     assert [row.asDict() for row in frame.collect()] == [{"id": 0, "k": 42, "g": 43, "n": None, "helper": "h"}]
 
 
@@ -214,6 +218,6 @@ def test_new_values_of_identity_columns_are_refused(spark, tmp_path):
     schema = StructType((one_field("id", LONG, **{"delta.identity.start": 1}), one_field("n", LONG)))
     target = write_target(tmp_path / "t", schema, features=["identityColumns"])
     with pytest.raises(UnsupportedFeatureError, match="identity column"):
-        completed(spark.sql("SELECT 1L AS n"), target, given={"n"})
-    kept = completed(spark.sql("SELECT 1L AS n, 5L AS id"), target, given={"n", "id"})
+        complete_rows(spark.sql("SELECT 1L AS n"), target, given={"n"})
+    kept = complete_rows(spark.sql("SELECT 1L AS n, 5L AS id"), target, given={"n", "id"})
     assert [row.asDict() for row in kept.collect()] == [{"id": 5, "n": 1}]

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ebbtide.storage import open_store
-from ebbtide.storage.prefetch import ahead_in, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 100])
@@ -26,8 +26,8 @@ def test_no_more_calls_than_asked_are_under_way(ahead):
 
 
 def test_threads_are_for_stores_that_are_far_away(tmp_path):
-    assert ahead_in(open_store(str(tmp_path))) == 1
-    assert ahead_in(open_store("s3://bucket/table", {"aws_region": "x"})) > 1
+    assert choose_read_ahead(open_store(str(tmp_path))) == 1
+    assert choose_read_ahead(open_store("s3://bucket/table", {"aws_region": "x"})) > 1
 
 
 def test_an_error_surfaces_at_its_item():

@@ -16,7 +16,7 @@ from tests.support.transactions import (
 )
 
 from ebbtide.log import load_snapshot
-from ebbtide.transaction import changed_since
+from ebbtide.transaction import find_file_changes
 
 A, B, C = add_file("a"), add_file("b"), add_file("c")
 
@@ -31,7 +31,7 @@ def changes_by(*commits, files=(A, B, C)):
     read = load_snapshot(store)
     for name, actions in commits:
         commit(store, *actions, name=name)
-    return changed_since(read, load_snapshot(store, hint=read)), read
+    return find_file_changes(read, load_snapshot(store, hint=read)), read
 
 
 def test_nothing_changed_when_nobody_committed():
@@ -74,7 +74,7 @@ def test_unseen_files_are_those_candidates_in_which_rows_may_have_come():
     commit(store, *marked(B, 1), name="DELETE")
     now = load_snapshot(store, hint=read)
     candidates = now.files.filter(pc.not_equal(now.files["path"], "elsewhere"))
-    assert sorted(names(changed_since(read, now).unseen(candidates))) == ["b", "new"]
+    assert sorted(names(find_file_changes(read, now).unseen(candidates))) == ["b", "new"]
 
 
 def test_only_the_end_counts_however_many_commits_lie_between():

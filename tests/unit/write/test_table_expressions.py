@@ -10,12 +10,12 @@ from tests.support.write_targets import struct, write_target
 
 from ebbtide.errors import UnknownColumnError, UnsupportedFeatureError
 from ebbtide.session_settings import ALLOWED_FUNCTIONS
-from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING, TableExpression, _checked
+from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING, TableExpression, _check_expression
 
 
 def checked(text, kind="check", **columns):
     target = write_target(MemoryStore(), struct(**(columns or {"id": "long", "v": "string", "d": "date"})))
-    return _checked(TableExpression(kind, "c", text), target, None)
+    return _check_expression(TableExpression(kind, "c", text), target, None)
 
 
 @pytest.mark.parametrize("text", ["id > 0", "upper(v) = 'A'", "d <= current_date", "`V` IS NULL", 'v <> "id"'])
@@ -97,4 +97,4 @@ def test_a_function_that_runs_code_cannot_be_allowed():
     target = write_target(MemoryStore(), struct(id="long"))
     trusting = replace(target, allowed_functions=frozenset({"reflect"}))
     with pytest.raises(UnsupportedFeatureError, match="whatever code"):
-        _checked(TableExpression("check", "c", "reflect('a', 'b')"), trusting, None)
+        _check_expression(TableExpression("check", "c", "reflect('a', 'b')"), trusting, None)

@@ -29,7 +29,7 @@ from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation, Transaction
-from ebbtide.write import WriteTarget, completed, enforced, generated_columns, stored
+from ebbtide.write import WriteTarget, cast_for_column, complete_rows, enforce_rules, generated_columns
 from ebbtide.write.columns import spark_type
 from ebbtide.write.table_expressions import TableExpression, trusted_columns
 
@@ -125,10 +125,10 @@ def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
         with border.spark_errors(doing), border.asking_the_analyser():
             [value] = trusted_columns([TableExpression("generated", item.name, generated[item.name])], target, spark)
             given = plain.select(value.alias("v")).schema.fields[0].dataType
-        stored(value, given, item)
-    enforced(spark.createDataFrame([], T.StructType(fields)), target)
+        cast_for_column(value, given, item)
+    enforce_rules(spark.createDataFrame([], T.StructType(fields)), target)
     # No column is given, so every default is checked.
-    border.analyse(completed(plain, target, given=frozenset()))
+    border.analyse(complete_rows(plain, target, given=frozenset()))
 
 
 def _operation(request: CreateRequest, metadata: Metadata) -> Operation:

@@ -17,7 +17,7 @@ from ebbtide.log import Snapshot, add_files
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.statistics import num_records
 from ebbtide.transaction import Lost
-from ebbtide.transaction.file_changes import FileChanges, among, live_files_at
+from ebbtide.transaction.file_changes import FileChanges, live_files_at, select_among
 
 __all__ = ["MarkedRows", "Standing"]
 
@@ -61,7 +61,7 @@ class Standing:
         changes = lost.changes()
         restated = {changes.canonical(add.path): add for add in add_files(changes.restated)}
         # A file that a deletion starting now would not search holds no match any more.
-        regarded = among(changes.vector_changed, candidates)
+        regarded = select_among(changes.vector_changed, candidates)
         now = {changes.canonical(add.path): add for add in add_files(regarded)}
         before = live_files_at(lost.read, set(now))
         grown = {
@@ -76,7 +76,7 @@ class Standing:
             changed=changes.changed_paths,
             known={**restated, **grown},
             unknown=pa.concat_tables(
-                [among(changes.added, candidates), regarded.filter(pa.array(has_shrunk, pa.bool_()))]
+                [select_among(changes.added, candidates), regarded.filter(pa.array(has_shrunk, pa.bool_()))]
             ),
         )
 

@@ -116,7 +116,7 @@ def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
     with writer.writing_source() as ahead:
         searched = _search(plan, found)
         if searched.matches.partners_are_single:
-            written = ahead.taken()
+            written = ahead.take()
     partners = searched.matches.partners
     if written is None or partners is None:
         return _write(plan, searched, found)

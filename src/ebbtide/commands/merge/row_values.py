@@ -22,7 +22,7 @@ from ebbtide.commands.row_level.new_rows import with_generated, with_update_chan
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField
 from ebbtide.scan import RowIdColumns
-from ebbtide.write import WriteTarget, completed, enforced, generated_columns, stored
+from ebbtide.write import WriteTarget, cast_for_column, complete_rows, enforce_rules, generated_columns
 from ebbtide.write.columns import spark_type
 
 __all__ = ["HelperColumns", "RowMaker"]
@@ -105,7 +105,7 @@ class RowMaker:
         rows = self._with_generated(valued.select(*columns, *kept), updates)
         if self.ids:
             rows = self.ids.of_updated_rows(rows)
-        rows = enforced(rows.drop(self.columns.clause), self.target)
+        rows = enforce_rules(rows.drop(self.columns.clause), self.target)
         if not self.writes_change_data:
             return rows
         names = self.columns
@@ -142,8 +142,8 @@ class RowMaker:
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
         given = self._stored_values(number, clause)
         values = [given[field.name][()].alias(field.name) for field in fields]
-        rows = completed(valued.select(*values, *extra), self.target, given=clause.columns)
-        return enforced(rows, self.target)
+        rows = complete_rows(valued.select(*values, *extra), self.target, given=clause.columns)
+        return enforce_rules(rows, self.target)
 
     def as_they_were(self, scanned: DataFrame) -> DataFrame:
         """Unchanged rows of the table, in the columns it will have."""
@@ -156,7 +156,7 @@ class RowMaker:
         present = self.snapshot.schema.get(field.name)
         if present is None:
             return F.lit(None).cast(spark_type(field.type))
-        return stored(self._target_column(field.name), spark_type(present.type), field)
+        return cast_for_column(self._target_column(field.name), spark_type(present.type), field)
 
     def _target_column(self, name: str) -> Column:
         return F.expr(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
@@ -178,7 +178,7 @@ class RowMaker:
         for place, assignment in enumerate(clause.assignments):
             first, *inner = assignment.target.path
             value = F.expr(self.columns.values[number, place])
-            value = stored(value, assignment.given, assignment.target.field, policy=self.merge.policy)
+            value = cast_for_column(value, assignment.given, assignment.target.field, policy=self.merge.policy)
             found.setdefault(first, {})[tuple(inner)] = value
         return found
 

@@ -25,7 +25,7 @@ from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnErr
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField, StructType, split_column_path
 from ebbtide.scan.conditions import empty_frame
-from ebbtide.write import WriteTarget, default_value, stored
+from ebbtide.write import WriteTarget, cast_for_column, default_value
 
 __all__ = [
     "Assignment",
@@ -97,7 +97,7 @@ class BoundAssignments:
         step = named.select(*(border.column(name) for name in frame.columns), *values)
         new: dict[str, dict[tuple[str, ...], Column]] = {}
         for assignment, name in zip(self.assignments, names, strict=True):
-            value = stored(F.col(name), assignment.given, assignment.target.field, policy=self.policy)
+            value = cast_for_column(F.col(name), assignment.given, assignment.target.field, policy=self.policy)
             first, *inner = assignment.target.path
             new.setdefault(first, {})[tuple(inner)] = value
         columns = []

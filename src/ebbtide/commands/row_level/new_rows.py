@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.write import WriteTarget, completed
+from ebbtide.write import WriteTarget, complete_rows
 
 __all__ = ["with_generated", "with_insert_changes", "with_update_changes"]
 
@@ -33,12 +33,12 @@ def with_generated(rows: DataFrame, target: WriteTarget, kept: Mapping[str, Colu
     names = border.HelperNames(rows.columns)
     copies = {name: names.pick(f"kept_{place}") for place, name in enumerate(conditions)}
     if not copies:
-        return completed(rows, target, given=others)
+        return complete_rows(rows, target, given=others)
     before = rows.select(
         *(border.column(name) for name in rows.columns),
         *(border.column(name).alias(copy) for name, copy in copies.items()),
     )
-    now = completed(before, target, given=others)
+    now = complete_rows(before, target, given=others)
     values = {
         name: F.when(conditions[name], border.column(copy)).otherwise(border.column(name)).alias(name)
         for name, copy in copies.items()

@@ -16,7 +16,7 @@ from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot
 from ebbtide.scan import RowIdColumns, ScanFile, scan_files
 from ebbtide.spark_border import HelperNames
-from ebbtide.write import WriteTarget, WrittenFiles, enforced, write_files
+from ebbtide.write import WriteTarget, WrittenFiles, enforce_rules, write_files
 
 __all__ = ["rewrite_without"]
 
@@ -29,7 +29,7 @@ def rewrite_without(
     files = [file.without(rows) for file, rows in matched]
     target = WriteTarget.of(snapshot)
     # Rows that stay are written again, so they are checked against the table's rules again, as in the reference.
-    kept = enforced(scan_files(spark, snapshot, files, row_ids=ids), target)
+    kept = enforce_rules(scan_files(spark, snapshot, files, row_ids=ids), target)
     extra = None if ids is None else ids.in_files
     if not snapshot.properties.enable_change_data_feed:
         return write_files(spark, kept, target, extra_columns=extra)

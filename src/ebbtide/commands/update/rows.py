@@ -46,7 +46,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action
 from ebbtide.scan import RowIdColumns, resolve_files, scan_files, scan_flagged
 from ebbtide.transaction import Lost
-from ebbtide.write import WriteTarget, WrittenFiles, discard, enforced, generated_columns, write_files
+from ebbtide.write import WriteTarget, WrittenFiles, discard, enforce_rules, generated_columns, write_files
 
 __all__ = ["RowUpdate"]
 
@@ -203,7 +203,7 @@ class RowUpdate:
         has_feed = self.snapshot.properties.enable_change_data_feed
         old_row = border.HelperNames(taken).pick("old_row") if has_feed else None
         parts = [self._with_new_values(rows, target, ids, old_row) for rows in scanned]
-        rows = enforced(reduce(DataFrame.unionAll, parts), target)
+        rows = enforce_rules(reduce(DataFrame.unionAll, parts), target)
         change_type = None
         if old_row is not None:
             change_type = border.HelperNames(rows.columns).pick("change_type")

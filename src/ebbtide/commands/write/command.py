@@ -32,7 +32,13 @@ from ebbtide.commands.row_level.committing import (
 from ebbtide.commands.row_level.plan import RewriteFiles
 from ebbtide.commands.write.destination import Destination, destination_of
 from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
-from ebbtide.commands.write.rows import bind_replace_where, conforming, incoming_columns, rows_for, write_with_changes
+from ebbtide.commands.write.rows import (
+    bind_replace_where,
+    enforce_condition,
+    incoming_columns,
+    rows_for,
+    write_with_changes,
+)
 from ebbtide.commands.write.work import WriteWork
 from ebbtide.errors import DeltaError, RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.log import Snapshot
@@ -90,7 +96,7 @@ class WriteCommand:
         target = target_of(request.store, protocol, metadata, config=request.options.config)
         rows = rows_for(request.frame, target, policy=request.policy)
         if request.replace_where is not None:
-            rows = conforming(rows, target, request.replace_where)
+            rows = enforce_condition(rows, target, request.replace_where)
         self.on_phase("Writing rows")
         written = write_files(self.spark, rows, target)
         return self._commit(transaction, WriteWork(written), set_transaction(request.options))
@@ -103,7 +109,7 @@ class WriteCommand:
             condition = bind_replace_where(self.spark, snapshot, request.replace_where)
         rows = rows_for(request.frame, place.target, policy=request.policy)
         if condition is not None and condition.text is not None:
-            rows = conforming(rows, place.target, condition.text)
+            rows = enforce_condition(rows, place.target, condition.text)
         deletion = self._deletion()
         plan = deletion.plan(snapshot, condition) if request.mode == "overwrite" else None
         self.on_phase("Writing rows")

@@ -16,10 +16,10 @@ from ebbtide.commands.row_level.new_rows import with_insert_changes
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructType
-from ebbtide.write import WriteTarget, WrittenFiles, completed, enforced, stored, write_files
-from ebbtide.write.rules import conforming, identity_columns
+from ebbtide.write import WriteTarget, WrittenFiles, cast_for_column, complete_rows, enforce_rules, write_files
+from ebbtide.write.rules import enforce_condition, identity_columns
 
-__all__ = ["conforming", "incoming_columns", "bind_replace_where", "rows_for", "write_with_changes"]
+__all__ = ["enforce_condition", "incoming_columns", "bind_replace_where", "rows_for", "write_with_changes"]
 
 
 def incoming_columns(frame: DataFrame) -> StructType:
@@ -43,10 +43,10 @@ def rows_for(frame: DataFrame, target: WriteTarget, *, policy: str) -> DataFrame
     for field in target.schema.fields:
         found = given.get(field.name.lower())
         if found is not None:
-            value = stored(border.column(found.name), found.dataType, field, policy=policy)
+            value = cast_for_column(border.column(found.name), found.dataType, field, policy=policy)
             columns.append(value.alias(field.name))
-    rows = completed(frame.select(*columns), target, given=frozenset(given))
-    return enforced(rows, target)
+    rows = complete_rows(frame.select(*columns), target, given=frozenset(given))
+    return enforce_rules(rows, target)
 
 
 def bind_replace_where(spark: SparkSession, snapshot: Snapshot, replace_where: str) -> BoundCondition:
