@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIZE = re.compile(r" *\d[\d.]* ([KMG]i)?B\b")
+SETTING = re.compile(r"""spark\.conf\.set\(["']([\w.]+)["']""")
 NOT_HERE = re.compile(r"\||\b(s3|s3a|gs|abfss|az)://")
 
 
@@ -50,6 +51,17 @@ def assert_printed(expected, printed, where):
     assert same, f"{where} says\n{expected}\nbut this was printed\n{printed}"
 
 
+@contextlib.contextmanager
+def settings_of_page_put_back(page, spark):
+    """What the examples of a page set in the session is theirs alone: the next test has the same session."""
+    before = {name: spark.conf.get(name, None) for name in SETTING.findall(page.read_text(encoding="utf-8"))}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
 @pytest.fixture
 def working_directory(tmp_path, monkeypatch):
     people_table(tmp_path / "people")
@@ -60,7 +72,11 @@ def working_directory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_of_a_page_runs_and_prints_what_the_page_says(page, spark, working_directory, monkeypatch):
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: spark)
-    names = {"spark": spark}
+    with settings_of_page_put_back(page, spark):
+        run_page(page, {"spark": spark})
+
+
+def run_page(page, names):
     printed = io.StringIO()
     for language, text, line, follows in blocks(page):
         where = f"{page.name}:{line}"
