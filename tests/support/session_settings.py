@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,16 @@ __all__ = ["session_settings"]
 def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     """Apply the settings, and put back what was there; queries must run inside the block."""
     before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
     try:
+        _apply(spark, settings)
         yield
     finally:
-        for name, value in before.items():
+        _apply(spark, before)
+
+
+def _apply(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    with warnings.catch_warnings():
+        # Connect warns about old settings, which are the ones that users still have.
+        warnings.simplefilter("ignore", UserWarning)
+        for name, value in settings.items():
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
