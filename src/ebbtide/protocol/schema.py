@@ -26,6 +26,7 @@ __all__ = [
     "PrimitiveType",
     "StructField",
     "StructType",
+    "all_fields",
     "field_id",
     "find_field",
     "leaf_columns",
@@ -181,6 +182,20 @@ def leaf_columns(schema: StructType) -> Iterator[tuple[StructField, ...]]:
                 yield (item, *chain)
         else:
             yield (item,)
+
+
+def all_fields(data_type: DataType) -> Iterator[StructField]:
+    """Every field of every struct in the type, whatever it stands in; a field comes before those inside it."""
+    match data_type:
+        case StructType():
+            for column in data_type.fields:
+                yield column
+                yield from all_fields(column.type)
+        case ArrayType():
+            yield from all_fields(data_type.element_type)
+        case MapType():
+            yield from all_fields(data_type.key_type)
+            yield from all_fields(data_type.value_type)
 
 
 def partition_fields(schema: StructType, partition_columns: Sequence[str]) -> tuple[StructField, ...]:

@@ -8,7 +8,6 @@ See "Type Change Metadata" in PROTOCOL.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from ebbtide.errors import CorruptTableError, UnsupportedFeatureError
@@ -20,6 +19,7 @@ from ebbtide.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    all_fields,
     parse_primitive,
 )
 
@@ -40,7 +40,7 @@ _INTEGRAL_DIGITS: Final = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 def ensure_type_changes_readable(schema: StructType) -> None:
     """Raise UnsupportedFeatureError for the first former type that Spark's Parquet reader cannot read as today's."""
-    for column in _all_fields(schema):
+    for column in all_fields(schema):
         changes = column.metadata.get(TYPE_CHANGES)
         if changes is None:
             continue
@@ -88,15 +88,3 @@ def is_readable_type_change(old: PrimitiveType, new: PrimitiveType) -> bool:
         return scale >= old_scale and precision - scale >= old_precision - old_scale
     digits = _INTEGRAL_DIGITS.get(old.name)
     return digits is not None and precision - scale >= digits
-
-
-def _all_fields(data_type: DataType) -> Iterator[StructField]:
-    if isinstance(data_type, StructType):
-        for item in data_type.fields:
-            yield item
-            yield from _all_fields(item.type)
-    elif isinstance(data_type, ArrayType):
-        yield from _all_fields(data_type.element_type)
-    elif isinstance(data_type, MapType):
-        yield from _all_fields(data_type.key_type)
-        yield from _all_fields(data_type.value_type)

@@ -9,7 +9,6 @@ a column is refused before Spark sees it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Final
 
 from ebbtide.errors import UnsupportedFeatureError
@@ -17,11 +16,8 @@ from ebbtide.protocol.schema import (
     CHAR_VARCHAR,
     COLLATIONS,
     PHYSICAL_NAME,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
     StructType,
+    all_fields,
 )
 
 __all__ = ["holds_variable", "refuse_variables"]
@@ -36,7 +32,7 @@ def holds_variable(text: object) -> bool:
 
 def refuse_variables(schema: StructType) -> None:
     """UnsupportedFeatureError for the first column whose name, in the table or in its files, holds `${`."""
-    for field in _all_fields(schema):
+    for field in all_fields(schema):
         names = [field.name, *(field.metadata.get(key) for key in (PHYSICAL_NAME, CHAR_VARCHAR, COLLATIONS))]
         found = next((name for name in names if name is not None and holds_variable(name)), None)
         if found is not None:
@@ -45,16 +41,3 @@ def refuse_variables(schema: StructType) -> None:
                 "would put a variable in its place. Rename the column with the engine that made the table.",
                 error_class="",
             )
-
-
-def _all_fields(data_type: DataType) -> Iterator[StructField]:
-    match data_type:
-        case StructType():
-            for field in data_type.fields:
-                yield field
-                yield from _all_fields(field.type)
-        case ArrayType():
-            yield from _all_fields(data_type.element_type)
-        case MapType():
-            yield from _all_fields(data_type.key_type)
-            yield from _all_fields(data_type.value_type)

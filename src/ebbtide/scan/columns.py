@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
 from ebbtide.log import Snapshot
-from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, physical_schema
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, all_fields, physical_schema
 from ebbtide.protocol.variables import holds_variable, refuse_variables
 
 __all__ = ["TableColumns", "spark_type"]
@@ -119,12 +119,5 @@ def _relax(value: object) -> object:
 
 def _has_renamed_fields(field: StructField) -> bool:
     """Whether a nested field has another name in the files. A cast of the struct renames by position."""
-    nested: Sequence[StructField] = tuple(_nested_fields(field.type))
+    nested = all_fields(field.type)
     return any(item.metadata.get("delta.columnMapping.physicalName", item.name) != item.name for item in nested)
-
-
-def _nested_fields(data_type: object) -> list[StructField]:
-    if isinstance(data_type, StructType):
-        return [deep for field in data_type.fields for deep in (field, *_nested_fields(field.type))]
-    parts = [getattr(data_type, name, None) for name in ("element_type", "key_type", "value_type")]
-    return [deep for part in parts if part is not None for deep in _nested_fields(part)]

@@ -38,11 +38,8 @@ from ebbtide.protocol.schema import (
     CHAR_VARCHAR,
     COLUMN_ID,
     PHYSICAL_NAME,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
     StructType,
+    all_fields,
     parse_schema,
     partition_fields,
     physical_schema,
@@ -203,7 +200,7 @@ def _check_info(info: CommitInfo | None) -> None:
 
 def _strange_metadata(schema: StructType) -> Iterator[str]:
     """Entries in the metadata of columns that other engines could not read."""
-    for field in _all_fields(schema):
+    for field in all_fields(schema):
         for key, value in field.metadata.items():
             kind = _FIELD_METADATA.get(key)
             if (kind is not None and type(value) is not kind) or not _is_spark_metadata(value):
@@ -221,19 +218,6 @@ def _is_spark_metadata(value: object) -> bool:
     if isinstance(value, int):
         return -INT64_MAX - 1 <= value <= INT64_MAX
     return isinstance(value, float) and math.isfinite(value)
-
-
-def _all_fields(data_type: DataType) -> Iterator[StructField]:
-    match data_type:
-        case StructType():
-            for field in data_type.fields:
-                yield field
-                yield from _all_fields(field.type)
-        case ArrayType():
-            yield from _all_fields(data_type.element_type)
-        case MapType():
-            yield from _all_fields(data_type.key_type)
-            yield from _all_fields(data_type.value_type)
 
 
 def _refusal(problem: str) -> InternalError:

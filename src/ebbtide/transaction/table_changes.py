@@ -29,8 +29,8 @@ from ebbtide.protocol.schema import (
     DataType,
     MapType,
     PrimitiveType,
-    StructField,
     StructType,
+    all_fields,
     parse_schema,
     partition_fields,
 )
@@ -170,7 +170,7 @@ def _has_deletion_vectors(base: Snapshot) -> bool:
 
 
 def _schema_features(schema: StructType) -> Iterator[str]:
-    for field in _all_fields(schema):
+    for field in all_fields(schema):
         yield from (feature for key, feature in _FIELD_FEATURES.items() if key in field.metadata)
     for data_type in _all_types(schema):
         if isinstance(data_type, PrimitiveType) and data_type.name in _TYPE_FEATURES:
@@ -187,9 +187,3 @@ def _all_types(data_type: DataType) -> Iterator[DataType]:
     elif isinstance(data_type, MapType):
         yield from _all_types(data_type.key_type)
         yield from _all_types(data_type.value_type)
-
-
-def _all_fields(schema: StructType) -> Iterator[StructField]:
-    for data_type in _all_types(schema):
-        if isinstance(data_type, StructType):
-            yield from data_type.fields

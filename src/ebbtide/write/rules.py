@@ -317,18 +317,18 @@ def _lengths(value: Column, field: StructField) -> Iterator[_Rule]:
 def _checks(target: WriteTarget) -> list[TableExpression]:
     """The table's constraints, and the invariants of single columns."""
     found = [TableExpression("check", name, text) for name, text in target.properties.constraints.items()]
-    for field in _all_fields(target.schema):
+    for field in _struct_fields(target.schema):
         text = field.metadata.get(INVARIANTS)
         if text is not None:
             found.append(TableExpression("invariant", field.name, _invariant(field.name, text)))
     return found
 
 
-def _all_fields(schema: StructType) -> Iterator[StructField]:
+def _struct_fields(schema: StructType) -> Iterator[StructField]:
     for field in schema.fields:
         yield field
         if isinstance(field.type, StructType):
-            yield from _all_fields(field.type)
+            yield from _struct_fields(field.type)
 
 
 def _invariant(column: str, text: object) -> str:
