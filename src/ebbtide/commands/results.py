@@ -7,12 +7,12 @@ carries, and a form for people: text in a terminal, a small table in a notebook.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["CommandResult", "Metrics", "TimedMetrics", "format_count", "named_metrics"]
+__all__ = ["CommandResult", "Metrics", "TimedMetrics", "format_count", "history_metrics", "named_metrics"]
 
 
 class Metrics(Protocol):
@@ -87,6 +87,16 @@ def format_count(number: int, noun: str) -> str:
 def named_metrics(metrics: Any) -> dict[str, int]:
     """The fields of a dataclass of counters in the reference's spelling: `num_added_files` is `numAddedFiles`."""
     return {_camel(field.name): getattr(metrics, field.name) for field in fields(metrics)}
+
+
+def history_metrics(named: Mapping[str, int], names: Sequence[str], *, vectors: str) -> dict[str, int]:
+    """What the commit records: these names. An updated vector counts as one added and one removed as well.
+
+    `vectors` is how the names of the three counters of vectors begin.
+    """
+    updated = named[f"{vectors}Updated"]
+    counted_twice = {f"{vectors}{kind}": named[f"{vectors}{kind}"] + updated for kind in ("Added", "Removed")}
+    return {name: counted_twice.get(name, named[name]) for name in names}
 
 
 def _camel(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from ebbtide.commands.results import CommandResult, format_count, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, history_metrics, named_metrics
 from ebbtide.commands.row_level.counters import table_partition_count, total_bytes
 from ebbtide.log import Snapshot
 
@@ -65,11 +65,8 @@ class DeleteMetrics:
 
     @property
     def operation_metrics(self) -> dict[str, int]:
-        """What the commit records. An updated vector counts as one added and one removed as well."""
-        named = self.named
-        named["numDeletionVectorsAdded"] += self.num_deletion_vectors_updated
-        named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
-        shown = {name: named[name] for name in _HISTORY_METRICS}
+        """What the commit records."""
+        shown = history_metrics(self.named, _HISTORY_METRICS, vectors="numDeletionVectors")
         if self.num_deleted_rows == 0 and self.num_removed_files != 0:
             # Files went whose row counts are unknown: record nothing rather than zero.
             for name in ("numDeletedRows", "numCopiedRows", "numAddedFiles"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ebbtide.commands.results import CommandResult, format_count, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, history_metrics, named_metrics
 
 __all__ = ["MergeMetrics", "MergeResult"]
 
@@ -95,15 +95,13 @@ class MergeMetrics:
 
     @property
     def operation_metrics(self) -> dict[str, int]:
-        """What the commit records. An updated vector counts as one added and one removed as well."""
+        """What the commit records."""
         named = self.named
         named["numSourceRows"] = self.operation_num_source_rows
         named["numOutputRows"] = (
             self.num_target_rows_inserted + self.num_target_rows_updated + self.num_target_rows_copied
         )
-        named["numTargetDeletionVectorsAdded"] += self.num_target_deletion_vectors_updated
-        named["numTargetDeletionVectorsRemoved"] += self.num_target_deletion_vectors_updated
-        return {name: named[name] for name in _HISTORY_METRICS}
+        return history_metrics(named, _HISTORY_METRICS, vectors="numTargetDeletionVectors")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

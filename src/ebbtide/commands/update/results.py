@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ebbtide.commands.results import CommandResult, format_count, named_metrics
+from ebbtide.commands.results import CommandResult, format_count, history_metrics, named_metrics
 
 __all__ = ["UpdateMetrics", "UpdateResult"]
 
@@ -58,11 +58,8 @@ class UpdateMetrics:
 
     @property
     def operation_metrics(self) -> dict[str, int]:
-        """What the commit records. An updated vector counts as one added and one removed as well."""
-        named = self.named
-        named["numDeletionVectorsAdded"] += self.num_deletion_vectors_updated
-        named["numDeletionVectorsRemoved"] += self.num_deletion_vectors_updated
-        return {name: named[name] for name in _HISTORY_METRICS}
+        """What the commit records."""
+        return history_metrics(self.named, _HISTORY_METRICS, vectors="numDeletionVectors")
 
     @property
     def num_affected_rows(self) -> int:
