@@ -120,7 +120,7 @@ def write_options(
         txn_version=txn_version,
         user_metadata=settings.get(USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
-        config=_with_allowed_functions(spark, _with_settings(settings, config)),
+        config=_with_allowed_functions(settings, _with_settings(settings, config)),
     )
 
 
@@ -208,8 +208,8 @@ def _with_settings(settings: Mapping[str, str], config: EngineConfig) -> EngineC
     return replace(config, deletion_vector_target_bytes=size)
 
 
-def _with_allowed_functions(spark: SparkSession, config: EngineConfig) -> EngineConfig:
-    names = [name.strip().lower() for name in (_setting(spark, ALLOWED_FUNCTIONS) or "").split(",")]
+def _with_allowed_functions(settings: Mapping[str, str], config: EngineConfig) -> EngineConfig:
+    names = [name.strip().lower() for name in settings.get(ALLOWED_FUNCTIONS, "").split(",")]
     allowed = frozenset(name for name in names if name)
     return replace(config, allowed_functions=config.allowed_functions | allowed) if allowed else config
 
