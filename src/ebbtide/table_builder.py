@@ -126,7 +126,9 @@ class DeltaTableBuilder(Generic[Table]):
             raise RequestError("A table needs a place: .location(path) says where it lies.")
         store = self._store
         schema = schema_of(T.StructType(self._fields), keeps_rules=True)
-        definition = TableDefinition(schema, self._partition_columns, self._properties, self._comment)
+        definition = TableDefinition(
+            schema, self._partition_columns, self._properties, self._comment, border.is_case_sensitive(self._spark)
+        )
         options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
         defaults = table_defaults(self._spark)
         create_table(self._spark, CreateRequest(store, definition, self._how, options, lambda: defaults))

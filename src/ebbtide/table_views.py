@@ -60,6 +60,7 @@ DETAIL_SCHEMA = pa.schema(
         "minReaderVersion": pa.int32(),
         "minWriterVersion": pa.int32(),
         "tableFeatures": _NAMES,
+        "numFilesOutsideRoot": pa.int64(),
     }
 )
 
@@ -95,6 +96,7 @@ def detail_frame(spark: SparkSession, detail: TableDetail) -> DataFrame:
         detail.min_reader_version,
         detail.min_writer_version,
         list(detail.table_features),
+        detail.num_files_outside_root,
     )
     return rows_frame(spark, [row], DETAIL_SCHEMA)
 

@@ -186,6 +186,7 @@ def test_read_and_delete_refuse_a_file_outside_of_the_root_of_an_untrusted_table
     elsewhere = (builder.path / file.add["path"]).rename(tmp_path / "elsewhere.parquet")
     builder.remove(file).raw({"add": file.add | {"path": elsewhere.as_uri()}}).commit()
     assert ebbtide.read(spark, str(builder.path)).count() == 10
+    assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).detail().first().numFilesOutsideRoot == 1
     config = ebbtide.EngineConfig(inside_root_only=True)
     with pytest.raises(ebbtide.DeltaError, match="outside of its root"):
         ebbtide.read(spark, str(builder.path), config=config)
@@ -222,6 +223,7 @@ def test_detail_is_one_row_about_the_newest_version(spark, builder):
     assert row.tableFeatures == ["deletionVectors"]
     assert row.properties == {"delta.enableDeletionVectors": "true"}
     assert row.partitionColumns == []
+    assert row.numFilesOutsideRoot == 0
     assert detail.selectExpr("unix_millis(createdAt)").first()[0] == FIRST_COMMIT_MS
 
 

@@ -22,7 +22,7 @@ from ebbtide.cli.output import (
     size_text,
     time_text,
 )
-from ebbtide.log import Snapshot, TableDetail, count_outside_files, load_snapshot, table_detail
+from ebbtide.log import Snapshot, TableDetail, load_snapshot, table_detail
 from ebbtide.storage import open_store
 
 __all__ = ["run"]
@@ -39,21 +39,20 @@ def run(
     store = open_store(path, parse_storage_options(storage_option))
     snapshot = load_snapshot(store, config=engine_config(untrusted=untrusted))
     detail, totals = table_detail(snapshot), file_totals(deleted_shares(snapshot))
-    num_outside = count_outside_files(snapshot.live, store)
     if as_json:
-        print_json([_json(snapshot, detail, totals) | {"numFilesOutsideRoot": num_outside}])
+        print_json([_json(snapshot, detail, totals)])
         return
     console = output_console()
     table = new_table(console)
     table.show_header = False
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for name, value in _lines(snapshot, detail, totals, num_outside):
+    for name, value in _lines(snapshot, detail, totals):
         table.add_row(name, Text(printable(value)))
     print_table(console, table)
 
 
-def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals, num_outside: int) -> Iterator[tuple[str, str]]:
+def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals) -> Iterator[tuple[str, str]]:
     """The lines to print, most wanted first; what the table does not have is left out."""
     optional = (("name", detail.name), ("description", detail.description))
     yield from ((name, value) for name, value in optional if value)
@@ -63,8 +62,9 @@ def _lines(snapshot: Snapshot, detail: TableDetail, totals: FileTotals, num_outs
     yield "created", time_text(detail.created_at_ms)
     yield "last modified", time_text(detail.last_modified_ms)
     yield "files", f"{totals.num_files:,} ({size_text(totals.size_in_bytes)})"
-    if num_outside:
-        yield "outside", f"{pluralize(num_outside, 'file')} outside of the table's directory, or with a vector there"
+    if detail.num_files_outside_root:
+        outside = pluralize(detail.num_files_outside_root, "file")
+        yield "outside", f"{outside} outside of the table's directory, or with a vector there"
     yield "rows", count_text(totals.num_live)
     vectors = pluralize(totals.num_deletion_vectors, "deletion vector")
     yield "deleted rows", f"{totals.num_deleted:,} ({share_text(totals.deleted_share)} of all rows) in {vectors}"
@@ -95,6 +95,7 @@ def _json(snapshot: Snapshot, detail: TableDetail, totals: FileTotals) -> dict[s
         "minReaderVersion": detail.min_reader_version,
         "minWriterVersion": detail.min_writer_version,
         "tableFeatures": detail.table_features,
+        "numFilesOutsideRoot": detail.num_files_outside_root,
         "version": snapshot.version,
         "numRecords": totals.num_live,
         "numDeletedRecords": totals.num_deleted,

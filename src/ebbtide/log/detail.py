@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ebbtide.errors import CorruptTableError
+from ebbtide.log.outside_files import count_outside_files
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.features import supported_features
 from ebbtide.protocol.json_fields import load_json_object
@@ -18,7 +19,10 @@ _CLUSTERING_DOMAIN = "delta.clustering"
 
 @dataclass(frozen=True, slots=True)
 class TableDetail:
-    """One row of DESCRIBE DETAIL, its columns in snake case; times in milliseconds since the epoch."""
+    """One row of DESCRIBE DETAIL, its columns in snake case; times in milliseconds since the epoch.
+
+    The last column is Ebbtide's own: how many live files, or their vectors, lie outside of the table's directory.
+    """
 
     format: str
     id: str
@@ -35,6 +39,7 @@ class TableDetail:
     min_reader_version: int
     min_writer_version: int
     table_features: tuple[str, ...]
+    num_files_outside_root: int
 
 
 def table_detail(snapshot: Snapshot) -> TableDetail:
@@ -55,6 +60,7 @@ def table_detail(snapshot: Snapshot) -> TableDetail:
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         table_features=tuple(sorted(supported_features(protocol))),
+        num_files_outside_root=count_outside_files(snapshot.live, snapshot.store),
     )
 
 

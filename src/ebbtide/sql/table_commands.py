@@ -10,7 +10,7 @@ from ebbtide.commands.define.definition import TableDefinition, schema_of
 from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteMode, WriteRequest
 from ebbtide.session_settings import table_defaults
-from ebbtide.spark_border import asking_the_analyser, spark_errors
+from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, spark_errors
 from ebbtide.sql.session import SqlSession
 from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView, SetProperties, UnsetProperties
 from ebbtide.temp_views import ViewSource, create_view, refresh_changed
@@ -29,7 +29,9 @@ def run_create_table(session: SqlSession, statement: CreateTable) -> None:
 def _create(session: SqlSession, statement: CreateTable) -> None:
     fields = [_field(column) for column in statement.columns]
     schema = schema_of(T.StructType(fields), keeps_rules=True)
-    definition = TableDefinition(schema, statement.partition_by, statement.properties or {}, statement.comment)
+    is_exact = is_case_sensitive(session.spark)
+    properties = statement.properties or {}
+    definition = TableDefinition(schema, statement.partition_by, properties, statement.comment, is_exact)
     how: CreateHow = "create"
     if statement.or_replace or statement.if_not_exists:
         how = "create_or_replace" if statement.or_replace else "create_if_not_exists"

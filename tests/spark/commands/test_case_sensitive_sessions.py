@@ -7,7 +7,7 @@ import pytest
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
-from ebbtide.errors import UnknownColumnError
+from ebbtide.errors import RequestError, UnknownColumnError
 from ebbtide.table import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -69,3 +69,21 @@ def test_names_in_another_letter_case_are_taken_where_it_does_not_count(spark, t
     source = spark.createDataFrame([(2, 7), (3, 8)], "ID long, S long").alias("src")
     delta.merge(source, "t.id = src.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert {tuple(row) for row in delta.toDF().collect()} == {(1, 9), (2, 7), (3, 8)}
+
+
+def test_partition_column_in_another_letter_case_is_refused(spark, delta, tmp_path):
+    rows = spark.createDataFrame([(1, 1)], "id long, s long")
+    path = str(tmp_path / "new")
+    for call in (
+        lambda: ebbtide.write(rows, path, partition_by="S"),
+        lambda: DeltaTable.create(spark).location(path).addColumns(rows.schema).partitionedBy("S").execute(),
+        lambda: ebbtide.sql(spark, f"CREATE TABLE delta.`{path}` (id BIGINT, s BIGINT) PARTITIONED BY (S)"),
+    ):
+        with pytest.raises(RequestError, match="The partition column 'S' is not among the columns id, s"):
+            call()
+    assert not (tmp_path / "new").exists()
+    ebbtide.write(rows, path, partition_by="s")
+    with pytest.raises(RequestError, match="is not how the table"):
+        ebbtide.write(rows, path, mode="append", partition_by="S")
+    with pytest.raises(RequestError, match="not among the columns"):
+        ebbtide.write(rows, path, mode="overwrite", overwrite_schema=True, partition_by="S")

@@ -84,3 +84,25 @@ def test_source_of_2000_columns_is_merged_by_all_clauses(spark, table):
         (3, "old", "old", 3),
         (9, "src", "src", 9),
     }
+
+
+def test_source_of_2000_columns_is_upserted(spark, table):
+    delta = DeltaTable.forPath(spark, str(table.path)).alias("t")
+    builder = delta.merge(frame_of(spark, row(2, "src"), row(9, "src")), "t.id = s.id")
+    builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert shown(spark, table) == {
+        (1, "old", "old", 1),
+        (2, "src", "src", 2),
+        (3, "old", "old", 3),
+        (4, "old", "old", 4),
+        (9, "src", "src", 9),
+    }
+
+
+def test_null_in_a_table_of_2000_columns_is_refused_by_the_name_of_its_column(spark, table):
+    bad = row(5) | {"t49": None}
+    with pytest.raises(ebbtide.DeltaError, match="t49"):
+        ebbtide.write(frame_of(spark, bad), str(table.path), mode="append")
+    with pytest.raises(ebbtide.DeltaError, match="t49"):
+        DeltaTable.forPath(spark, str(table.path)).update("id = 1", {"t49": "NULL"})
+    assert shown(spark, table) == {(number, "old", "old", number) for number in (1, 2, 3, 4)}

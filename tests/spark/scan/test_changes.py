@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.support.log_reading import actions_of, newest_version
 from tests.support.query_plans import parquet_scans
+from tests.support.session_settings import session_settings
 from tests.support.table_builder import COMMIT_INTERVAL_MS, FIRST_COMMIT_MS, DataFile, TableBuilder
 
 import ebbtide
@@ -202,6 +203,25 @@ def test_times_are_those_of_the_commits_and_bound_the_range(spark, builder):
     with pytest.raises(VersionNotFoundError) as caught:
         ebbtide.read_changes(spark, path, start_timestamp=at[3] + second)
     assert caught.value.error_class == "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_bounds_of_a_feed_are_understood_where_timestamps_have_no_zone(spark, builder, ansi):
+    for number in range(4):
+        builder.file(rows(number)).commit()
+    start, end = (
+        f"{dt.datetime.fromtimestamp((FIRST_COMMIT_MS + n * COMMIT_INTERVAL_MS) / 1000, dt.timezone.utc):%F %T}"
+        for n in (1, 2)
+    )
+    path = str(builder.path)
+    with session_settings(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.ansi.enabled": ansi}):
+        for frame in (
+            ebbtide.read_changes(spark, path, start_timestamp=start, end_timestamp=end),
+            ebbtide.sql(spark, f"SELECT * FROM table_changes('{path}', '{start}', '{end}')"),
+            ebbtide.sql(spark, f"SELECT * FROM table_changes('{path}', TIMESTAMP'{start}', TIMESTAMP'{end}')"),
+        ):
+            assert sorted(row.id for row in frame.collect()) == [1, 2]
+            assert dict(frame.dtypes)["_commit_timestamp"] == "timestamp"
 
 
 def test_session_may_allow_bounds_beyond_the_newest_version(spark, builder):

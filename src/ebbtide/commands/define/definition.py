@@ -64,12 +64,16 @@ _ROW_TRACKING_COLUMNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A table as the caller wants it. `properties` may hold `delta.feature.<name>` and `comment`."""
+    """A table as the caller wants it. `properties` may hold `delta.feature.<name>` and `comment`.
+
+    `is_exact`: letter case counts in the names of partition columns (`spark.sql.caseSensitive`).
+    """
 
     schema: StructType
     partition_columns: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
+    is_exact: bool = False
 
 
 def schema_of(schema: T.StructType, *, keeps_rules: bool = False) -> StructType:
@@ -160,7 +164,7 @@ def _check_definition(definition: TableDefinition, configuration: Mapping[str, s
         refuse_change_columns(schema.names)
     refuse_nested_void(schema)
     _refuse_identities(schema)
-    return check_partitioning(schema, definition.partition_columns)
+    return check_partitioning(schema, definition.partition_columns, is_exact=definition.is_exact)
 
 
 def _refuse_identities(schema: StructType) -> None:
@@ -186,12 +190,12 @@ def check_column_names(names: Iterable[str]) -> None:
             )
 
 
-def check_partitioning(schema: StructType, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The partition columns as the schema spells them."""
+def check_partitioning(schema: StructType, wanted: tuple[str, ...], *, is_exact: bool = False) -> tuple[str, ...]:
+    """The partition columns as the schema spells them; with `is_exact` the caller must spell them the same way."""
     found: list[StructField] = []
     for name in wanted:
         column = schema.get(name)
-        if column is None:
+        if column is None or (is_exact and column.name != name):
             raise RequestError(
                 f"The partition column '{name}' is not among the columns {', '.join(schema.names)}.",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import orjson
 from pyspark.sql import SparkSession
 
-from ebbtide.commands.define.definition import TableDefinition, define_table, target_of
+from ebbtide.commands.define.definition import define_table, target_of
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest
 from ebbtide.commands.row_level.committing import (
@@ -30,7 +30,7 @@ from ebbtide.commands.row_level.committing import (
     set_transaction,
 )
 from ebbtide.commands.row_level.plan import RewriteFiles
-from ebbtide.commands.write.destination import Destination, destination_of
+from ebbtide.commands.write.destination import Destination, definition_of, destination_of
 from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
 from ebbtide.commands.write.rows import (
     bind_replace_where,
@@ -90,7 +90,7 @@ class WriteCommand:
 
     def _create(self) -> WriteResult:
         request = self.request
-        definition = TableDefinition(incoming_columns(request.frame), request.partition_by, request.properties)
+        definition = definition_of(request, incoming_columns(request.frame))
         protocol, metadata = define_table(definition, defaults=request.default_properties())
         transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
         target = target_of(request.store, protocol, metadata, config=request.options.config)

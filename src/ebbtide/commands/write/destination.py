@@ -26,10 +26,11 @@ from ebbtide.protocol.properties import FEATURE_PREFIX
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from ebbtide.protocol.schema_evolution import evolved_metadata
 from ebbtide.protocol.variables import refuse_variables
+from ebbtide.spark_border import is_case_sensitive
 from ebbtide.transaction.table_changes import required_features
 from ebbtide.write import WriteTarget
 
-__all__ = ["Destination", "destination_of"]
+__all__ = ["Destination", "definition_of", "destination_of"]
 
 _VOID = PrimitiveType("void")
 
@@ -42,10 +43,16 @@ class Destination:
     definition_actions: tuple[Action, ...] = ()
 
 
+def definition_of(request: WriteRequest, incoming: StructType, description: str | None = None) -> TableDefinition:
+    """The table that the request asks for, if it makes one or replaces its columns."""
+    is_exact = is_case_sensitive(request.frame.sparkSession)
+    return TableDefinition(incoming, request.partition_by, request.properties, description, is_exact)
+
+
 def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructType) -> Destination:
     """The table as rows with the `incoming` columns need it; refused where the request does not allow that."""
     if request.overwrite_schema:
-        definition = TableDefinition(incoming, request.partition_by, request.properties, snapshot.metadata.description)
+        definition = definition_of(request, incoming, snapshot.metadata.description)
         protocol, metadata = define_table(definition, replaced=snapshot, keeps_properties=True)
         return _with_definition(snapshot, protocol, metadata)
     _check_agreement(snapshot, request)
@@ -115,7 +122,7 @@ def _new_names_inside(known: DataType, incoming: DataType, prefix: str) -> list[
 def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
     """Check that the table is already as the request says: a write does not repartition or reconfigure it."""
     partitioned = snapshot.metadata.partition_columns
-    if request.partition_by and _lower_names(request.partition_by) != _lower_names(partitioned):
+    if request.partition_by and not _are_same(request, partitioned):
         raise SchemaMismatchError(
             f"partition_by={list(request.partition_by)} is not how the table at {snapshot.store.url} is partitioned: "
             f"{list(partitioned)}. Leave it out, or replace the table with mode='overwrite', overwrite_schema=True.",
@@ -133,5 +140,7 @@ def _check_agreement(snapshot: Snapshot, request: WriteRequest) -> None:
             )
 
 
-def _lower_names(names: Sequence[str]) -> list[str]:
-    return [name.lower() for name in names]
+def _are_same(request: WriteRequest, partitioned: Sequence[str]) -> bool:
+    if is_case_sensitive(request.frame.sparkSession):
+        return list(request.partition_by) == list(partitioned)
+    return [name.lower() for name in request.partition_by] == [name.lower() for name in partitioned]
