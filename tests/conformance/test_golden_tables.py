@@ -1,7 +1,7 @@
 """Does every golden table show the rows that several engines agreed on, and is every broken one refused?
 
-One test a table of the manifest, nothing skipped. Rows are compared as a multiset with exact types, at the newest version
-and at every older one whose rows are known. A table that must fail has to be refused with one of our own errors, and so may
+One test per table of the manifest, nothing skipped. Rows are compared as a multiset with exact types, at the newest
+version and at every older one whose rows are known. A table that must fail has to be refused with one of our own errors, and so may
 a table marked optional or as breaking the protocol; the summary counts those apart. The change feed, application
 transactions and domains of the same tables are other modules' questions.
 """
@@ -70,7 +70,10 @@ def _problems(table, copy, request):
         return
     assert table.expected_kind == "rows", f"this module does not know the expectation {table.expected_kind!r}"
     yield from _labelled("newest version", difference(frame, table.expected_rows()))
+    newest = load_snapshot(open_store(str(copy))).version
     for version in table.versions:
+        if version == newest:
+            continue
         frame = ebbtide.read(spark, str(copy), version=version)
         yield from _labelled(f"version {version}", difference(frame, table.expected_rows(version)))
 

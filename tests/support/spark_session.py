@@ -43,6 +43,9 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSiz
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SERVER_START_SECONDS = 120
 LOOPBACK = "127.0.0.1"
+# Compiling a plan takes longer than running it over a few rows. The classic session compiles, as users' sessions do; the
+# Connect one evaluates the same expressions without that, so both of Spark's ways are tried.
+CONNECT_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 REFERENCE_SETTINGS = {
     # Tiny tables: fifty tasks to replay four commits would be most of the time.
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -125,6 +128,7 @@ def _connect_server(scratch_directory: Path, more: Mapping[str, str]) -> Iterato
     port = _free_port()
     settings = (
         _settings(scratch_directory)
+        | CONNECT_SETTINGS
         | dict(more)
         | {
             "spark.connect.grpc.binding.address": LOOPBACK,
