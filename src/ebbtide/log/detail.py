@@ -12,7 +12,7 @@ from ebbtide.protocol.features import supported_features
 from ebbtide.protocol.json_fields import load_json_object
 from ebbtide.protocol.schema import StructType, physical_name
 
-__all__ = ["TableDetail", "clustering_columns", "table_detail"]
+__all__ = ["TableDetail", "clustering_columns", "clustering_paths", "table_detail"]
 
 _CLUSTERING_DOMAIN = "delta.clustering"
 
@@ -66,6 +66,11 @@ def table_detail(snapshot: Snapshot) -> TableDetail:
 
 def clustering_columns(snapshot: Snapshot) -> tuple[str, ...]:
     """The logical names of the columns the table is clustered by, nested ones with dots."""
+    return tuple(".".join(path) for path in clustering_paths(snapshot))
+
+
+def clustering_paths(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
+    """The same, as the names from the outside in."""
     domain = snapshot.domain_metadata.get(_CLUSTERING_DOMAIN)
     if domain is None:
         return ()
@@ -73,7 +78,7 @@ def clustering_columns(snapshot: Snapshot) -> tuple[str, ...]:
     columns = load_json_object(domain.configuration, source=source).get("clusteringColumns")
     if not isinstance(columns, list) or not all(_is_path(column) for column in columns):
         raise CorruptTableError(f"'clusteringColumns' of {source} must be a list of column paths")
-    return tuple(".".join(_logical(snapshot.schema, column)) for column in columns)
+    return tuple(tuple(_logical(snapshot.schema, column)) for column in columns)
 
 
 def _is_path(column: object) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from ebbtide.protocol.actions import Metadata
+from ebbtide.protocol.properties import TableProperties
 from ebbtide.protocol.schema import (
     COLUMN_ID,
     PHYSICAL_NAME,
@@ -25,7 +26,7 @@ from ebbtide.protocol.schema import (
     parse_schema,
 )
 
-__all__ = ["evolved_metadata", "evolved_schema"]
+__all__ = ["evolved_metadata", "evolved_schema", "mapped_metadata"]
 
 MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
 
@@ -48,6 +49,22 @@ def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping
     evolved = _merge_struct(schema, incoming, mapping.mapped)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(mapping.highest)}
     return replace(metadata, schema_string=evolved.to_schema_string(), configuration=configuration)
+
+
+def mapped_metadata(metadata: Metadata) -> Metadata:
+    """The metadata with an id for every field, and its name as physical name: that is what existing files have."""
+    highest = TableProperties.parse(metadata.configuration).column_mapping_max_column_id
+
+    def named(field: StructField) -> StructField:
+        nonlocal highest
+        highest += 1
+        noted = {**field.metadata, COLUMN_ID: highest, PHYSICAL_NAME: field.name}
+        return replace(field, type=_each_field(field.type, named), metadata=noted)
+
+    schema = _each_field(parse_schema(metadata.schema_string), named)
+    assert isinstance(schema, StructType)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
+    return replace(metadata, schema_string=schema.to_schema_string(), configuration=configuration)
 
 
 class _Mapping:
@@ -74,6 +91,18 @@ def _new_type(data_type: DataType, new: _NewField) -> DataType:
         return ArrayType(_new_type(data_type.element_type, new))
     if isinstance(data_type, MapType):
         return MapType(_new_type(data_type.key_type, new), _new_type(data_type.value_type, new))
+    return data_type
+
+
+def _each_field(data_type: DataType, new: _NewField) -> DataType:
+    match data_type:
+        case StructType():
+            return StructType(tuple(new(field) for field in data_type.fields))
+        case ArrayType():
+            return replace(data_type, element_type=_each_field(data_type.element_type, new))
+        case MapType():
+            key, value = _each_field(data_type.key_type, new), _each_field(data_type.value_type, new)
+            return replace(data_type, key_type=key, value_type=value)
     return data_type
 
 

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ebbtide.arguments import checked, engine_config, optional, session, text, text_map
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.session_settings import reset_txn_version
+from ebbtide.sql.alter_commands import run_alter
+from ebbtide.sql.alter_statements import AlterStatement
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.row_commands import run_delete, run_explain, run_insert, run_merge, run_truncate, run_update
 from ebbtide.sql.session import SqlSession
@@ -28,13 +30,11 @@ from ebbtide.sql.statements import (
     Insert,
     Merge,
     Query,
-    SetProperties,
     Statement,
     Truncate,
-    UnsetProperties,
     Update,
 )
-from ebbtide.sql.table_commands import run_alter, run_create_table, run_create_view
+from ebbtide.sql.table_commands import run_create_table, run_create_view
 from ebbtide.sql_text import text_has_subquery
 from ebbtide.table import suggest_parent_table
 from ebbtide.temp_views import refresh_all
@@ -91,12 +91,12 @@ def _run(session: SqlSession, statement: Statement) -> DataFrame:
             return session.table(statement.path).history(statement.limit)
         case DescribeDetail():
             return session.table(statement.path).detail()
-        case CreateTable() | CreateView() | SetProperties() | UnsetProperties():
+        case _:
             _define(session, statement)
             return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
-def _define(session: SqlSession, statement: CreateTable | CreateView | SetProperties | UnsetProperties) -> None:
+def _define(session: SqlSession, statement: CreateTable | CreateView | AlterStatement) -> None:
     match statement:
         case CreateTable():
             run_create_table(session, statement)

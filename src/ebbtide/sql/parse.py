@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ebbtide.errors import InvalidSyntaxError
+from ebbtide.sql.parse_alter import parse_alter
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
-from ebbtide.sql.parse_tables import parse_alter, parse_create, parse_describe
+from ebbtide.sql.parse_tables import parse_create, parse_describe
 from ebbtide.sql.reader import SYNTAX, StatementReader, excerpt
 from ebbtide.sql.statements import Explain, Query, Statement, Truncate
 from ebbtide.sql_text import Token, is_sign, tokenize

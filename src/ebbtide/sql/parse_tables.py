@@ -1,4 +1,4 @@
-"""What do CREATE, ALTER and DESCRIBE say?"""
+"""What do CREATE and DESCRIBE say?"""
 
 from __future__ import annotations
 
@@ -13,26 +13,14 @@ from ebbtide.sql.statements import (
     CreateView,
     DescribeDetail,
     DescribeHistory,
-    SetProperties,
     TableName,
-    UnsetProperties,
 )
 
-__all__ = ["parse_alter", "parse_create", "parse_describe"]
+__all__ = ["parse_create", "parse_describe"]
 
 # What may follow a column's type.
 _AFTER_TYPE: Final = (("not", "null"), ("comment",), ("default",), ("generated",), ("primary",), ("check",))
 _LIST_ENDS: Final = frozenset({",", ")"})
-
-
-def parse_alter(reader: StatementReader) -> SetProperties | UnsetProperties:
-    path = reader.table()
-    if reader.accept("set", "tblproperties"):
-        return reader.end(SetProperties(path, reader.properties()))
-    if reader.accept("unset", "tblproperties"):
-        if_exists = reader.accept("if", "exists")
-        return reader.end(UnsetProperties(path, tuple(reader.items()), if_exists))
-    raise reader.unknown_statement()
 
 
 def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail:

@@ -85,6 +85,12 @@ class StatementReader:
             raise self.unexpected(f"the rest of {what}")
         return self.text(first, self.at)
 
+    def path(self, what: str) -> tuple[str, ...]:
+        """The decoded parts of names with dots between them."""
+        found = name_at(self.tokens, self.at)
+        self.dotted_name(what)
+        return () if found is None else found.parts
+
     def names(self, what: str) -> tuple[str, ...]:
         """Names in parentheses."""
         self.expect_sign("(")

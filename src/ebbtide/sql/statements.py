@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from ebbtide.sql.alter_statements import AlterStatement
+
 __all__ = [
     "KNOWN_STATEMENTS",
     "Assignment",
@@ -24,11 +26,9 @@ __all__ = [
     "MergeAction",
     "MergeClause",
     "Query",
-    "SetProperties",
     "Statement",
     "TableName",
     "Truncate",
-    "UnsetProperties",
     "Update",
     "ViewName",
 ]
@@ -46,6 +46,9 @@ KNOWN_STATEMENTS: Final = (
     "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * | column, ... FROM delta.`path`",
     "ALTER TABLE delta.`path` SET TBLPROPERTIES ('key' = 'value', ...)",
     "ALTER TABLE delta.`path` UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)",
+    "ALTER TABLE delta.`path` DROP CONSTRAINT [IF EXISTS] name",
+    "ALTER TABLE delta.`path` DROP COLUMN | COLUMNS [IF EXISTS] column, ...",
+    "ALTER TABLE delta.`path` ALTER COLUMN column DROP DEFAULT",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
 )
@@ -167,19 +170,6 @@ class CreateView:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SetProperties:
-    path: str
-    properties: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class UnsetProperties:
-    path: str
-    keys: tuple[str, ...]
-    if_exists: bool = False
-
-
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +207,7 @@ Statement: TypeAlias = (
     | Truncate
     | CreateTable
     | CreateView
-    | SetProperties
-    | UnsetProperties
+    | AlterStatement
     | Query
     | Explain
     | DescribeHistory

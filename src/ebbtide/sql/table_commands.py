@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from ebbtide.commands.define.alter import set_properties, unset_properties
 from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
 from ebbtide.commands.define.definition import TableDefinition, schema_of
 from ebbtide.commands.write.command import WriteCommand
@@ -12,10 +11,10 @@ from ebbtide.commands.write.request import WriteMode, WriteRequest
 from ebbtide.session_settings import table_defaults
 from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, spark_errors
 from ebbtide.sql.session import SqlSession
-from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView, SetProperties, UnsetProperties
+from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView
 from ebbtide.temp_views import ViewSource, create_view, refresh_changed
 
-__all__ = ["run_alter", "run_create_table", "run_create_view"]
+__all__ = ["run_create_table", "run_create_view"]
 
 
 def run_create_table(session: SqlSession, statement: CreateTable) -> None:
@@ -80,11 +79,3 @@ def run_create_view(session: SqlSession, statement: CreateView) -> None:
     store, options = session.store(statement.path), session.options_behind(statement.path)
     source = ViewSource(store, statement.columns, options, session.config)
     create_view(session.spark, statement.name, source, or_replace=statement.or_replace)
-
-
-def run_alter(session: SqlSession, statement: SetProperties | UnsetProperties) -> None:
-    store, options = session.store(statement.path), session.options(statement.path)
-    if isinstance(statement, SetProperties):
-        set_properties(store, statement.properties, options=options)
-    else:
-        unset_properties(store, statement.keys, if_exists=statement.if_exists, options=options)

@@ -152,7 +152,7 @@ def _refusal(expression: TableExpression, target: WriteTarget, reason: str) -> U
 
 
 def _remedy(expression: TableExpression, target: WriteTarget) -> str:
-    alter = f"ALTER TABLE delta.`{target.store.url}`"
+    alter = f"ALTER TABLE delta.{border.quoted(target.store.spark_path)}"
     name = border.quoted(expression.name)
     match expression.kind:
         case "check":
@@ -160,9 +160,22 @@ def _remedy(expression: TableExpression, target: WriteTarget) -> str:
         case "default":
             return f"The owner of the table can drop it: {alter} ALTER COLUMN {name} DROP DEFAULT."
         case "generated":
-            return f"The owner of the table can drop it with the column: {alter} DROP COLUMN {name}."
+            return _remedy_for_column(expression, target, alter)
         case "invariant":
             return (
                 f"The owner of the table can take delta.invariants out of the metadata of the column {name} by "
                 "replacing the table's schema."
             )
+
+
+def _remedy_for_column(expression: TableExpression, target: WriteTarget, alter: str) -> str:
+    if expression.name.lower() in {name.lower() for name in target.partition_columns}:
+        return "The table is partitioned by that column, so its owner can only replace the table by one without it."
+    drop = f"{alter} DROP COLUMN {border.quoted(expression.name)}"
+    if target.column_mapping_mode != "none":
+        return f"The owner of the table can drop it with the column: {drop}."
+    mapping = f"{alter} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    return (
+        f"The owner of the table can drop it with the column, in two steps: {mapping}; {drop}. After the first, "
+        "readers of the table must know column mapping."
+    )

@@ -15,6 +15,7 @@ from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import DeltaError, MetadataChangedException, RequestError, UnsupportedFeatureError
 from ebbtide.log import load_snapshot, read_commit
 from ebbtide.protocol.actions import CommitInfo, Metadata, Protocol
+from ebbtide.protocol.schema import all_fields, field_id, physical_name
 from ebbtide.storage import open_store
 
 SCHEMA = pa.schema({"id": pa.int64()})
@@ -147,6 +148,24 @@ def test_comment_becomes_the_description_of_the_table(builder):
     assert newest(builder).metadata.description is None
 
 
+def test_column_mapping_gives_every_field_an_id_and_the_name_that_files_have(tmp_path):
+    schema = pa.schema({"id": pa.int64(), "s": pa.struct({"a": pa.list_(pa.struct({"x": pa.int32()}))})})
+    builder = TableBuilder(tmp_path / "t", schema).file([{"id": 1, "s": {"a": [{"x": 2}]}}])
+    builder.commit()
+    set_on(builder, {"delta.columnMapping.mode": "name", "mine": "1"})
+    after = newest(builder)
+    assert [(field_id(field), physical_name(field)) for field in all_fields(after.schema)] == [
+        (1, "id"),
+        (2, "s"),
+        (3, "a"),
+        (4, "x"),
+    ]
+    assert after.metadata.configuration["delta.columnMapping.maxColumnId"] == "4"
+    assert after.protocol.min_reader_version == 2 and "columnMapping" in after.protocol.writer_features
+    assert set_on(builder, {"delta.columnMapping.mode": "name"}).version == 2
+    assert newest(builder).metadata.schema_string == after.metadata.schema_string
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +185,11 @@ def test_comment_becomes_the_description_of_the_table(builder):
             UnsupportedFeatureError,
             "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
         ),
-        ({"delta.columnMapping.mode": "name"}, UnsupportedFeatureError, ""),
+        (
+            {"delta.columnMapping.mode": "id"},
+            UnsupportedFeatureError,
+            "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
+        ),
         ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError, ""),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, ""),
         ({"delta.columnMapping.maxColumnId": "5"}, RequestError, "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"),

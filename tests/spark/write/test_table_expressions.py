@@ -7,6 +7,7 @@ secret, and afterwards the property, the rows and the log are looked at.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from ebbtide.errors import (
     ConstraintViolationError,
     CorruptTableError,
     DeltaError,
+    RequestError,
     UnknownColumnError,
     UnsupportedFeatureError,
 )
@@ -33,10 +35,11 @@ SECRET = "${system:user.home}"
 FEATURES = ["checkConstraints", "generatedColumns", "allowColumnDefaults", "invariants", "appendOnly"]
 
 
-def table_of_another_writer(path, *, check=None, more=(), **metadata):
+def table_of_another_writer(path, *, check=None, more=(), partition_columns=(), **metadata):
     """Two rows of (id, v); `metadata` is that of the column v, with underscores for dots."""
     (path / "_delta_log").mkdir(parents=True)
-    pq.write_table(pa.table({"id": [1, 2], "v": ["a", "b"]}), path / "f.parquet")
+    rows = pa.table({"id": [1, 2], "v": ["a", "b"]})
+    pq.write_table(rows.drop_columns(list(partition_columns)), path / "f.parquet")
     described = {key.replace("delta_", "delta."): value for key, value in metadata.items()}
     fields = [
         {"name": "id", "type": "long", "nullable": True, "metadata": {}},
@@ -51,7 +54,7 @@ def table_of_another_writer(path, *, check=None, more=(), **metadata):
                 "id": "11111111-2222-3333-4444-555555555555",
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": json.dumps({"type": "struct", "fields": fields}),
-                "partitionColumns": [],
+                "partitionColumns": list(partition_columns),
                 "configuration": configuration,
                 "createdTime": 1,
             }
@@ -59,7 +62,7 @@ def table_of_another_writer(path, *, check=None, more=(), **metadata):
         {
             "add": {
                 "path": "f.parquet",
-                "partitionValues": {},
+                "partitionValues": dict.fromkeys(partition_columns, "a"),
                 "size": (path / "f.parquet").stat().st_size,
                 "modificationTime": 1,
                 "dataChange": True,
@@ -186,6 +189,49 @@ def test_code_in_a_generation_expression_is_not_run(spark, generated, verb):
 @pytest.mark.parametrize("verb", DEFAULT_VERBS)
 def test_code_in_a_default_is_not_run(spark, defaulted, verb):
     assert "ALTER COLUMN `v` DROP DEFAULT" in refused(spark, defaulted, verb)
+
+
+def statements_in(message):
+    """The statements that an error message tells the owner of the table to run."""
+    return re.findall(r"ALTER TABLE delta\.`[^`]+` [A-Z].*?(?=; |\. |\.$)", message)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "verb", "count", "after"),
+    [
+        ({"check": f"{ATTACK} IS NULL"}, append, 1, [(1, "a"), (2, "b"), (3, "c")]),
+        ({"check": "this is no SQL ("}, append, 1, [(1, "a"), (2, "b"), (3, "c")]),
+        ({"CURRENT_DEFAULT": ATTACK, "EXISTS_DEFAULT": ATTACK}, append_without_v, 1, [(1, "a"), (2, "b"), (3, None)]),
+        ({"delta_generationExpression": ATTACK}, append_without_v, 2, [(1,), (2,), (3,)]),
+    ],
+)
+def test_statement_in_the_refusal_does_not_help_its_owner(spark, tmp_path, metadata, verb, count, after):
+    path = table_of_another_writer(tmp_path / "a table", **metadata)
+    statements = statements_in(refused(spark, path, verb))
+    assert len(statements) == count
+    for statement in statements:
+        ebbtide.sql(spark, statement)
+    assert not attacked(spark)
+    verb(spark, path)
+    assert sorted(map(tuple, ebbtide.read(spark, path).collect())) == after
+
+
+def test_generated_column_that_partitions_the_table_is_said_to_be_dropped(spark, tmp_path):
+    path = table_of_another_writer(tmp_path / "t", partition_columns=["v"], delta_generationExpression=ATTACK)
+    message = refused(spark, path, append_without_v)
+    assert statements_in(message) == [] and "replace the table" in message
+
+
+def test_two_expressions_that_nobody_may_run_keep_each_other_from_being_dropped(spark, tmp_path):
+    other = {"name": "w", "type": "string", "nullable": True, "metadata": {"delta.generationExpression": "(( v"}}
+    path = table_of_another_writer(tmp_path / "t", delta_generationExpression=f"{ATTACK} ((", more=[other])
+    ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    with pytest.raises(RequestError, match="DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"):
+        ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` DROP COLUMN v")
+    for column in ("w", "v"):
+        ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` DROP COLUMN {column}")
+    append_without_v(spark, path)
+    assert not attacked(spark)
 
 
 def test_rows_of_a_table_with_code_in_it_are_read_and_nothing_runs(spark, checked, generated, defaulted):

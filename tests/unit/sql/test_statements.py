@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.errors import RequestError
+from ebbtide.sql.alter_statements import DropColumns, DropConstraint, DropDefault, SetProperties, UnsetProperties
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.statements import (
     Assignment,
@@ -15,9 +16,7 @@ from ebbtide.sql.statements import (
     Explain,
     Merge,
     MergeClause,
-    SetProperties,
     Truncate,
-    UnsetProperties,
     Update,
     ViewName,
 )
@@ -26,6 +25,12 @@ from ebbtide.sql.statements import (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("ALTER TABLE delta.`/t` DROP CONSTRAINT IF EXISTS `a b`", DropConstraint("/t", "a b", True)),
+        ("ALTER TABLE delta.`/t` DROP COLUMN a.`b.c`", DropColumns("/t", (("a", "b.c"),))),
+        ("ALTER TABLE delta.`/t` DROP COLUMNS IF EXISTS (a, b.c)", DropColumns("/t", (("a",), ("b", "c")), True)),
+        ("ALTER TABLE delta.`/t` DROP COLUMN a, b;", DropColumns("/t", (("a",), ("b",)))),
+        ("ALTER TABLE delta.`/t` ALTER COLUMN a DROP DEFAULT", DropDefault("/t", ("a",))),
+        ("ALTER TABLE delta.`/t` CHANGE a DROP DEFAULT", DropDefault("/t", ("a",))),
         ("DELETE FROM delta.`/t`", Delete("/t", "true")),
         ("delete  from\n\tDELTA . `/t` ;", Delete("/t", "true")),
         ("DELETE FROM `delta`.`/t` WHERE a = 1", Delete("/t", "a = 1")),

@@ -10,21 +10,23 @@ valid. See "Table Features" in PROTOCOL.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
 
+from ebbtide.commands.define.committing import AlterResult, commit_change
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError, UnsupportedFeatureError
 from ebbtide.log import Snapshot
-from ebbtide.protocol.actions import Action, Metadata, Protocol
+from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.change_columns import refuse_change_feed
-from ebbtide.protocol.features import FEATURES, ensure_writable, is_feature_supported
+from ebbtide.protocol.features import FEATURES, is_feature_supported
 from ebbtide.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
+from ebbtide.protocol.schema_evolution import mapped_metadata
 from ebbtide.storage import ObjectStore
-from ebbtide.transaction import Lost, Operation, Rebased, Transaction
+from ebbtide.transaction import Operation
 from ebbtide.transaction.table_changes import property_changes
 
 __all__ = ["AlterResult", "add_feature_support", "properties_of_new_table", "set_properties", "unset_properties"]
@@ -60,10 +62,11 @@ _MANAGED: Final = frozenset(
         *_ENABLEMENT,
     }
 )
+_MAPPING: Final = "delta.columnMapping.mode"
 # Properties that may stay but not change, and why.
 _FIXED: Final = {
-    "delta.columnMapping.mode": "the schema would have to get column ids and physical names, which Ebbtide does not "
-    "assign yet",
+    _MAPPING: "only a table without column mapping can get it, in the mode 'name'; otherwise its files "
+    "would have to be rewritten",
     "delta.enableRowTracking": "every file would have to get row ids first, which Ebbtide does not do yet",
     "delta.rowTrackingSuspended": "files without row ids would have to be found and completed later",
     "delta.enableIcebergCompatV1": "Ebbtide does not write Iceberg metadata",
@@ -74,17 +77,7 @@ _FIXED: Final = {
 }
 
 # Those of them that a new table may have.
-_FREE_AT_FIRST: Final = frozenset({"delta.columnMapping.mode", "delta.enableRowTracking"})
-
-
-@dataclass(frozen=True, slots=True)
-class AlterResult:
-    """What an ALTER TABLE did; `version` is None when there was nothing to change."""
-
-    version: int | None
-    protocol: Protocol
-    configuration: Mapping[str, str]
-    table_url: str
+_FREE_AT_FIRST: Final = frozenset({_MAPPING, "delta.enableRowTracking"})
 
 
 def set_properties(
@@ -103,10 +96,10 @@ def set_properties(
         user_metadata=options.user_metadata,
     )
 
-    def changes(snapshot: Snapshot) -> list[Action]:
-        return _actions_to_set(snapshot, spelled) or [snapshot.metadata]
+    def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
+        return _actions_to_set(snapshot, spelled) or [snapshot.metadata], operation
 
-    return _commit(store, changes, operation, options, hint)
+    return commit_change(store, change, options, hint)
 
 
 def unset_properties(
@@ -127,10 +120,10 @@ def unset_properties(
         user_metadata=options.user_metadata,
     )
 
-    def changes(snapshot: Snapshot) -> list[Action]:
-        return _actions_to_unset(snapshot, spelled, if_exists=if_exists) or [snapshot.metadata]
+    def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
+        return _actions_to_unset(snapshot, spelled, if_exists=if_exists) or [snapshot.metadata], operation
 
-    return _commit(store, changes, operation, options, hint)
+    return commit_change(store, change, options, hint)
 
 
 def add_feature_support(
@@ -144,32 +137,10 @@ def add_feature_support(
         user_metadata=options.user_metadata,
     )
 
-    def changes(snapshot: Snapshot) -> list[Action]:
-        return _actions_to_set(snapshot, {f"{FEATURE_PREFIX}{feature}": "supported"})
+    def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
+        return _actions_to_set(snapshot, {f"{FEATURE_PREFIX}{feature}": "supported"}), operation
 
-    return _commit(store, changes, operation, options, hint)
-
-
-def _commit(
-    store: ObjectStore,
-    changes: Callable[[Snapshot], list[Action]],
-    operation: Operation,
-    options: WriteOptions,
-    hint: Snapshot | None,
-) -> AlterResult:
-    transaction = Transaction.begin(store, config=options.config, hint=hint)
-    snapshot = transaction.snapshot
-    ensure_writable(snapshot.protocol, snapshot.metadata)
-
-    def follow(lost: Lost, /) -> Rebased | None:
-        # Rows may have come and gone: ask again whether the properties suit the table.
-        actions = changes(lost.newest)
-        return Rebased(tuple(actions), operation) if actions else None
-
-    committed = transaction.commit(changes(snapshot), operation, rebase=follow)
-    after = committed.snapshot
-    version = committed.version if committed.is_new_version else None
-    return AlterResult(version, after.protocol, after.metadata.configuration, store.url)
+    return commit_change(store, change, options, hint)
 
 
 # --- what may be set --------------------------------------------------------------------------------------------------
@@ -212,8 +183,7 @@ def _spell_key(key: str, *, is_new: bool = False) -> str:
         return CONSTRAINT_PREFIX + key[len(CONSTRAINT_PREFIX) :]
     if lowered.startswith(CONSTRAINT_PREFIX):
         raise RequestError(
-            f"{key} is a CHECK constraint. Constraints are added and dropped by ALTER TABLE ... CONSTRAINT, which "
-            "Ebbtide does not have yet.",
+            f"{key} is a CHECK constraint. Constraints are added and dropped by ALTER TABLE ... CONSTRAINT.",
             error_class="DELTA_ADD_CONSTRAINTS",
         )
     if lowered.startswith(FEATURE_PREFIX):
@@ -277,7 +247,8 @@ def _actions_to_set(snapshot: Snapshot, properties: Mapping[str, str]) -> list[A
             _refuse_change(snapshot, name, properties[name], reason)
     comment = properties.get("comment")
     stored = {key: value for key, value in properties.items() if key != "comment"}
-    actions = property_changes(snapshot.protocol, snapshot.metadata, set=stored, unset=_stale(snapshot, properties))
+    metadata = _with_mapping(snapshot, properties)
+    actions = property_changes(snapshot.protocol, metadata, set=stored, unset=_stale(snapshot, properties))
     if comment is not None:
         actions = _set_comment(snapshot, actions, comment)
     after = next((action for action in actions if isinstance(action, Metadata)), snapshot.metadata)
@@ -310,10 +281,19 @@ def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> No
     current = snapshot.properties.raw(name)
     before = declared.default if current is None else declared.parsed(current)
     after = declared.default if not value else declared.parsed(value)
-    if before != after:
+    if before != after and not (name == _MAPPING and (before, after) == ("none", "name")):
         raise UnsupportedFeatureError(
-            f"{name} cannot be changed from '{before}' to '{after}': {reason}. Use an engine that can.", error_class=""
+            f"{name} cannot be changed from '{before}' to '{after}': {reason}. Use an engine that can.",
+            error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE" if name == _MAPPING else "",
         )
+
+
+def _with_mapping(snapshot: Snapshot, properties: Mapping[str, str]) -> Metadata:
+    """The metadata; with ids and physical names for the columns if the properties turn column mapping on."""
+    turns_on = properties.get(_MAPPING, "none").strip().lower() != "none"
+    if not turns_on or snapshot.properties.column_mapping_mode != "none":
+        return snapshot.metadata
+    return mapped_metadata(snapshot.metadata)
 
 
 def _stale(snapshot: Snapshot, properties: Mapping[str, str]) -> tuple[str, ...]:
