@@ -18,7 +18,7 @@ from ebbtide.storage import ObjectStore
 from ebbtide.write.abandoned import discard
 from ebbtide.write.target import WrittenFiles
 
-__all__ = ["WriteAhead", "writing_ahead"]
+__all__ = ["WriteAhead", "write_ahead"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class WriteAhead:
 
 
 @contextmanager
-def writing_ahead(spark: SparkSession, store: ObjectStore, write: Callable[[], WrittenFiles]) -> Iterator[WriteAhead]:
+def write_ahead(spark: SparkSession, store: ObjectStore, write: Callable[[], WrittenFiles]) -> Iterator[WriteAhead]:
     """Run `write` beside the block. Files that the block did not take are deleted when it ends, however it ends."""
     with ThreadPoolExecutor(1, "ebbtide-write-ahead") as pool:
         target, interrupt = border.interruptible(spark, write)

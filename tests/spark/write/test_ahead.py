@@ -8,7 +8,7 @@ import pytest
 from tests.support.write_targets import struct, write_target
 
 from ebbtide.write import write_files
-from ebbtide.write.ahead import writing_ahead
+from ebbtide.write.ahead import write_ahead
 
 pytestmark = pytest.mark.spark
 
@@ -27,19 +27,19 @@ def write(spark, target):
 
 
 def test_what_is_taken_stays(spark, target, tmp_path):
-    with writing_ahead(spark, target.store, lambda: write(spark, target)) as ahead:
+    with write_ahead(spark, target.store, lambda: write(spark, target)) as ahead:
         written = ahead.take()
     assert [add.path for add in written.adds] == [path.name for path in files(tmp_path)]
 
 
 def test_what_is_not_taken_goes(spark, target, tmp_path):
-    with writing_ahead(spark, target.store, lambda: write(spark, target)):
+    with write_ahead(spark, target.store, lambda: write(spark, target)):
         pass
     assert not files(tmp_path)
 
 
 def test_block_that_fails_takes_the_write_with_it(spark, target, tmp_path):
-    with pytest.raises(KeyboardInterrupt), writing_ahead(spark, target.store, lambda: write(spark, target)):
+    with pytest.raises(KeyboardInterrupt), write_ahead(spark, target.store, lambda: write(spark, target)):
         raise KeyboardInterrupt
     assert not files(tmp_path)
 
@@ -55,7 +55,7 @@ def test_block_that_fails_stops_the_jobs_of_the_write_on_connect(spark, spark_ki
         hours = spark.range(1 << 50).selectExpr("id + length(repeat('x', 100)) AS id")
         return write_files(spark, hours, target)
 
-    with pytest.raises(KeyError), writing_ahead(spark, target.store, forever):
+    with pytest.raises(KeyError), write_ahead(spark, target.store, forever):
         assert begun.wait(60)
         wait_for_a_task(tmp_path)
         raise KeyError
@@ -76,7 +76,7 @@ def test_failure_of_the_write_is_raised_to_whoever_takes_it(spark, target, tmp_p
     def fails():
         raise ValueError("no space")
 
-    with pytest.raises(ValueError, match="no space"), writing_ahead(spark, target.store, fails) as ahead:
+    with pytest.raises(ValueError, match="no space"), write_ahead(spark, target.store, fails) as ahead:
         ahead.take()
 
 
@@ -84,5 +84,5 @@ def test_failure_of_a_write_that_nobody_takes_is_nobodys(spark, target):
     def fails():
         raise ValueError("no space")
 
-    with writing_ahead(spark, target.store, fails):
+    with write_ahead(spark, target.store, fails):
         pass

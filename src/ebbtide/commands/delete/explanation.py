@@ -19,10 +19,10 @@ __all__ = ["explain_delete"]
 def explain_delete(spark: SparkSession, request: DeleteRequest) -> list[str]:
     """The plan, line by line; raises what the DELETE itself would raise before it reads data."""
     with DeleteCommand(spark, request).open_plan() as (snapshot, plan):
-        return plan_lines("DeltaDelete", snapshot, plan, how=_how(plan), whole="removed")
+        return plan_lines("DeltaDelete", snapshot, plan, how=_describe_method(plan), whole="removed")
 
 
-def _how(plan: Plan) -> str:
+def _describe_method(plan: Plan) -> str:
     match plan:
         case MarkRows(rewrites_mostly_marked=True):
             return "matching rows are marked; files of which most would be marked are rewritten"

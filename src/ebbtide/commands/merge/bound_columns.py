@@ -31,7 +31,7 @@ class Rebinder:
     alias: str
     source: Source
 
-    def rebound(self, column: Column) -> Column:
+    def rebind(self, column: Column) -> Column:
         """The same column; over the columns of `Source.frame` if it was bound to the source itself."""
         if not border.is_connect(self.spark) or not self._is_bound(column):
             return column

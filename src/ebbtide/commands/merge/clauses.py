@@ -120,7 +120,7 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     rebinder = Rebinder(spark, target, alias, source)
     place = WriteTarget.of(snapshot)
     binder = _Binder(spark, source, schema, alias, request.schema_evolution, rebinder, place)
-    with _reading("the source and the target"):
+    with _ask_analyser("the source and the target"):
         both = target.crossJoin(source.given)
     condition = binder.condition(both, request.condition, "ON")
     text = request.condition if isinstance(request.condition, str) else None
@@ -184,13 +184,13 @@ class _Binder:
                 "evaluated. Compute the choice as a column of the source.",
                 error_class=_NOT_DETERMINISTIC,
             )
-        with _reading(f"the condition {shown!r} of {where}"):
+        with _ask_analyser(f"the condition {shown!r} of {where}"):
             column = F.expr(condition) if isinstance(condition, str) else condition
             border.analyse(scope.where(column))
             # A join condition must be deterministic, a filter need not be.
             name = border.HelperNames(self.schema.names, self.source.columns).pick("other")
             border.analyse(scope.join(self.spark.range(1).select(F.lit(1).alias(name)), column, "left_semi"))
-            return self.rebinder.rebound(condition) if isinstance(condition, Column) else column
+            return self.rebinder.rebind(condition) if isinstance(condition, Column) else column
 
     def _value(self, value: Expression, target: Target) -> Column:
         if isinstance(value, Column):
@@ -199,7 +199,7 @@ class _Binder:
             raise RequestError(f"The value of '{target.shown}' is empty. For an empty string write \"''\".")
         if value.strip().lower() == "default":
             return default_value(target.field, self.write_target, self.spark)
-        with _reading(f"the value {value!r} of '{target.shown}'"):
+        with _ask_analyser(f"the value {value!r} of '{target.shown}'"):
             return F.expr(value)
 
     def assignments(self, scope: DataFrame, values: ValuesOf, kind: Kind) -> tuple[Assignment, ...]:
@@ -209,14 +209,14 @@ class _Binder:
         columns = []
         for target, (_, value) in zip(targets, values, strict=True):
             columns.append(self._value(value, target))
-        with _reading(f"the values of {kind.upper()}"):
+        with _ask_analyser(f"the values of {kind.upper()}"):
             # A filter refuses what reads or makes several rows: aggregates, windows, explode.
             # One filter for all: the analyser's time per question grows with the columns.
             border.analyse(scope.where((columns[0] if len(columns) == 1 else F.struct(*columns)).isNull()))
             types = scope.select(*(column.alias(f"c{place}") for place, column in enumerate(columns))).schema.fields
             # Values that are SQL text are not bound to anything.
             own = [
-                self.rebinder.rebound(column) if isinstance(value, Column) else column
+                self.rebinder.rebind(column) if isinstance(value, Column) else column
                 for column, (_, value) in zip(columns, values, strict=True)
             ]
         found = tuple(
@@ -231,7 +231,7 @@ class _Binder:
         try:
             target = find_target(self.schema, name, alias=self.alias, is_exact=self.source.is_exact)
         except UnknownColumnError as error:
-            raise UnknownColumnError(_plain(error), error_class=UNRESOLVED) from error
+            raise UnknownColumnError(_strip_error_class(error), error_class=UNRESOLVED) from error
         if kind == "insert" and len(target.path) > 1:
             raise RequestError(
                 f"INSERT gives a value to '{target.shown}', a field of a struct. Give the whole column "
@@ -308,13 +308,13 @@ def _shown(condition: Expression) -> str:
     return condition if isinstance(condition, str) else border.printed_column(condition)
 
 
-def _plain(error: Exception) -> str:
+def _strip_error_class(error: Exception) -> str:
     """The message without the error class in front."""
     return re.sub(r"^\[[\w.]+\] ", "", str(error))
 
 
 @contextmanager
-def _reading(what: str) -> Iterator[None]:
+def _ask_analyser(what: str) -> Iterator[None]:
     """Ask the analyser, and report its errors in the terms of a merge."""
     try:
         with border.spark_errors(f"reading {what}"), border.asking_the_analyser():
@@ -322,13 +322,14 @@ def _reading(what: str) -> Iterator[None]:
     except UnknownColumnError as error:
         if error.error_class.startswith("AMBIGUOUS"):
             raise
-        raise UnknownColumnError(_plain(error), error_class=UNRESOLVED) from error
+        raise UnknownColumnError(_strip_error_class(error), error_class=UNRESOLVED) from error
     except InvalidPredicateError as error:
         if error.error_class.startswith("INVALID_NON_DETERMINISTIC"):
-            raise InvalidPredicateError(_plain(error), error_class=_NOT_DETERMINISTIC) from error
+            raise InvalidPredicateError(_strip_error_class(error), error_class=_NOT_DETERMINISTIC) from error
         if error.error_class.startswith(_NOT_OF_ONE_ROW):
             raise InvalidPredicateError(
-                f"{_plain(error)} Aggregate functions, window functions and generators are not supported here.",
+                f"{_strip_error_class(error)} Aggregate functions, window functions and generators are not supported "
+                "here.",
                 error_class=_AGGREGATE,
             ) from error
         raise

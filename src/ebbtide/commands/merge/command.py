@@ -49,7 +49,7 @@ class MergeCommand(RowLevelCommand[MergeRequest, MergeMetrics, MergeResult]):
         started = time.monotonic()
         scopes = Scopes.of(self.spark, snapshot, merge, source)
         ranges = key_ranges(merge, scopes)
-        source, key_conditions = source.computed(self.spark, ranges)
+        source, key_conditions = source.compute(self.spark, ranges)
         source_time_ms = elapsed_ms(started)
         self.on_phase("Looking for matching rows")
         chosen = candidates(merge, scopes, key_conditions)

@@ -39,7 +39,7 @@ def evolve_metadata(snapshot: Snapshot, request: MergeRequest, source: Source) -
             column = source.get(path[0])
             if column is not None:
                 key = source.key(path[0])
-                field = _along(_protocol_field(column), path)
+                field = _narrow_to_path(_protocol_field(column), path)
                 known = wanted.get(key)
                 wanted[key] = field if known is None else _unite_fields(known, field)
     incoming = StructType(tuple(wanted[name] for name in source.fields if name in wanted))
@@ -61,12 +61,12 @@ def _protocol_field(column: T.StructField) -> StructField:
     return parse_schema(T.StructType([column]).json(), source="the schema of the source").fields[0]
 
 
-def _along(field: StructField, path: Sequence[str]) -> StructField:
+def _narrow_to_path(field: StructField, path: Sequence[str]) -> StructField:
     """The field with only those nested fields that the path leads to."""
     if len(path) == 1 or not isinstance(field.type, StructType):
         return field
     inner = field.type.get(path[1])
-    kept = () if inner is None else (_along(inner, path[1:]),)
+    kept = () if inner is None else (_narrow_to_path(inner, path[1:]),)
     return StructField(field.name, StructType(kept), field.nullable, field.metadata)
 
 

@@ -34,12 +34,12 @@ def explain_merge(spark: SparkSession, request: MergeRequest) -> list[str]:
         *heading_lines("DeltaMergeInto", snapshot),
         f"+- on: {merge.shown}",
         *(f"+- {line}" for line in _clause_lines(merge)),
-        f"+- how: {_how(request, marks=marks)}",
+        f"+- how: {_describe_method(request, marks=marks)}",
         f"+- scanned: {share_of_table(files, snapshot)}{narrowed}",
     ]
 
 
-def _how(request: MergeRequest, *, marks: bool) -> str:
+def _describe_method(request: MergeRequest, *, marks: bool) -> str:
     if request.is_insert_only:
         return "rows of the source without a partner are written; no file is changed"
     if marks:

@@ -99,7 +99,7 @@ class KeyRanges:
             found[f"high{place}"] = f"CAST(max({item.key}) AS STRING)"
         return found
 
-    def found(self, answers: Mapping[str, Any]) -> list[tuple[KeyRange, str | None, str | None]]:
+    def read_bounds(self, answers: Mapping[str, Any]) -> list[tuple[KeyRange, str | None, str | None]]:
         """Each range with its answers to `aggregates`."""
         return [(item, answers[f"low{place}"], answers[f"high{place}"]) for place, item in enumerate(self.ranges)]
 
@@ -132,7 +132,7 @@ class KeyBounds:
         inside = f"{value} BETWEEN {self.low} AND {self.high}"
         return f"(CASE WHEN {inside} THEN CAST({value} AS LONG) - {self.low}L ELSE {_NO_KEY}L END)"
 
-    def gathered(self, rows: DataFrame, *, allows_many: bool) -> SourceKeys | None:
+    def gather_keys(self, rows: DataFrame, *, allows_many: bool) -> SourceKeys | None:
         """The keys of the source's rows; None when two rows have the same, unless `allows_many`."""
         bits = rows.where(f"{self.key} IS NOT NULL").selectExpr(*block_and_bit(self.number_of_row))
         folded = bits.groupBy("block").agg(F.expr("bit_or(bit) AS word"), F.expr("count(1) AS rows"))
@@ -152,7 +152,7 @@ class SourceKeys:
     bounds: KeyBounds
     lookup: MarkLookup
 
-    def paired(self, spark: SparkSession, target: DataFrame) -> DataFrame:
+    def rows_with_partner(self, spark: SparkSession, target: DataFrame) -> DataFrame:
         """The rows of the target that have a partner."""
         bounds = self.bounds
         # The bounds once more, in a form by which Parquet can skip.

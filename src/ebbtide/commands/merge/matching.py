@@ -61,12 +61,12 @@ class ChangedFile:
     missing_deleted: RowIndexSet
 
     @property
-    def deleted(self) -> RowIndexSet:
+    def deleted_rows(self) -> RowIndexSet:
         return self.matched_deleted | self.missing_deleted
 
     @property
-    def changed(self) -> RowIndexSet:
-        return self.matched_updated | self.missing_updated | self.deleted
+    def changed_rows(self) -> RowIndexSet:
+        return self.matched_updated | self.missing_updated | self.deleted_rows
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Matches:
 
     def changed_rows(self, files: Sequence[ScanFile]) -> list[tuple[ScanFile, RowIndexSet]]:
         """The files, each with its changed rows."""
-        changed = {item.file.spark_path: item.changed for item in self.files}
+        changed = {item.file.spark_path: item.changed_rows for item in self.files}
         return [(file, changed.get(file.spark_path, RowIndexSet())) for file in files]
 
 
@@ -125,7 +125,7 @@ def find_matches(
             way = strategy.join_way(in_one_task=few and strategy.joins_in_one_task, by_keys=True)
             decided = _decide_by_join(scan, target, merge, source, way)
         else:
-            decided = _decide_by_lookup(scan, source.keys.paired(spark, target), merge, source.keys)
+            decided = _decide_by_lookup(scan, source.keys.rows_with_partner(spark, target), merge, source.keys)
         # Where partners matter there is a second row per pair: the source row, which has no file.
         rows = decided.selectExpr(_BOTH_ROWS) if merge.needs_partners else decided
         folded = _fold_kinds(rows, merge, few=few, with_paired=strategy.needs_paired_files)
@@ -151,7 +151,7 @@ def _decide_by_join(
 ) -> DataFrame:
     """One row per pair (and per row without a partner, where that matters): file, row, is_pair, kind, partner."""
     how = "left" if merge.by_source else "inner"
-    joined = source.joined_to(target, merge.condition, how, way=way)
+    joined = source.join_to(target, merge.condition, how, way=way)
     names = border.HelperNames(scan.frame.columns)
     partner, matched_kind = names.pick("partner"), names.pick("kind")
     by_match = joined.select(

@@ -82,12 +82,12 @@ def perform_merge(plan: MergePlan) -> MergeOutcome:
     with border.search_settings(plan.spark, few_shuffles=strategy.shuffles_little):
         if strategy.writes_source_ahead:
             return _upsert(plan, found)
-        searched = _Searched(plan.source) if strategy.inserts_only else _search(plan, found)
+        searched = _SearchResult(plan.source) if strategy.inserts_only else _search(plan, found)
         return _write(plan, searched, found)
 
 
 @dataclass(frozen=True, slots=True)
-class _Searched:
+class _SearchResult:
     """What the search found; `source` may know its keys now."""
 
     source: Source
@@ -95,17 +95,17 @@ class _Searched:
     time_ms: int = 0
 
 
-def _search(plan: MergePlan, found: Sequence[ScanFile]) -> _Searched:
+def _search(plan: MergePlan, found: Sequence[ScanFile]) -> _SearchResult:
     started = time.monotonic()
     source, strategy = plan.source, plan.strategy
     if strategy.looks_up_keys:
-        source = source.with_keys(allows_many=strategy.allows_several_partners)
+        source = source.gather_keys(allows_many=strategy.allows_several_partners)
     matches = find_matches(
         plan.spark, plan.snapshot, found, plan.merge, source, strategy=strategy, relevant=plan.relevant
     )
     if matches.files:
         assert_not_append_only(plan.snapshot)
-    return _Searched(source, matches, elapsed_ms(started))
+    return _SearchResult(source, matches, elapsed_ms(started))
 
 
 def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
@@ -113,7 +113,7 @@ def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
     started = time.monotonic()
     writer = MergeWriter.of(plan.spark, plan.snapshot, plan.merge, plan.source, plan.strategy)
     written = None
-    with writer.writing_source() as ahead:
+    with writer.write_source_ahead() as ahead:
         searched = _search(plan, found)
         if searched.matches.partners_are_single:
             written = ahead.take()
@@ -125,7 +125,7 @@ def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
     return replace(_finish(plan, outcome, []), rewrite_time_ms=elapsed_ms(started))
 
 
-def _write(plan: MergePlan, searched: _Searched, found: Sequence[ScanFile]) -> MergeOutcome:
+def _write(plan: MergePlan, searched: _SearchResult, found: Sequence[ScanFile]) -> MergeOutcome:
     started = time.monotonic()
     matches = searched.matches
     rewritten = [] if plan.strategy.marks_rows else _files_to_rewrite(plan, matches, found)
@@ -145,7 +145,7 @@ def _finish(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[Rewritte
     _check_rows(plan, outcome, rewritten)
     work = replace(outcome.work, replaced=tuple(file.add for file, _ in rewritten))
     if plan.strategy.marks_rows:
-        pairs = ((item.file, item.changed) for item in outcome.matches.files)
+        pairs = ((item.file, item.changed_rows) for item in outcome.matches.files)
         work = work.with_marks(plan.snapshot, pairs, options=plan.request.options)
     return replace(outcome, work=work)
 

@@ -75,13 +75,13 @@ class Scopes:
     def of(cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source) -> Scopes:
         return cls(empty_frame(spark, snapshot).alias(merge.alias), source.rows, merge.alias)
 
-    def of_target(self, text: str) -> T.DataType | None:
+    def type_in_target(self, text: str) -> T.DataType | None:
         """The type of an expression (a part of ON or of a clause) that uses the target and not the source."""
         if text in self.of_both or not (self._has_targets_alias(text) or self._type("source", text) is None):
             return None
         return self._type("target", text)
 
-    def of_source(self, text: str) -> T.DataType | None:
+    def type_in_source(self, text: str) -> T.DataType | None:
         if text in self.of_both or not (self._is_no_column_of_target(text) or self._type("target", text) is None):
             return None
         return self._type("source", text)
@@ -113,8 +113,8 @@ def key_ranges(merge: BoundMerge, scopes: Scopes) -> KeyRanges:
     for part in parts:
         sides = _equal_sides(part)
         for one, other in (sides, sides[::-1]) if sides else ():
-            wanted = scopes.of_target(one) if _column_names(one) else None
-            given = None if wanted is None else scopes.of_source(other)
+            wanted = scopes.type_in_target(one) if _column_names(one) else None
+            given = None if wanted is None else scopes.type_in_source(other)
             if wanted is not None and wanted == given and _has_plain_order(wanted):
                 found.append(KeyRange(one, other, wanted))
                 scopes.of_both.add(part)
@@ -131,11 +131,11 @@ def candidates(merge: BoundMerge, scopes: Scopes, key_conditions: Sequence[str])
     if not merge.not_matched:
         by_clause = [_target_parts(clause.text, scopes) for clause in merge.matched]
         if all(by_clause):
-            relevant = " OR ".join(f"({_all_of(parts)})" for parts in by_clause)
+            relevant = " OR ".join(f"({_conjunction(parts)})" for parts in by_clause)
             own.append(relevant)
     return Candidates(
-        condition=_all_of([*own, *key_conditions]),
-        own_condition=_all_of(own),
+        condition=_conjunction([*own, *key_conditions]),
+        own_condition=_conjunction(own),
         alias=merge.alias,
         reads_everything=False,
         relevant=relevant,
@@ -146,7 +146,7 @@ def _target_parts(text: str | None, scopes: Scopes) -> list[str]:
     if text is None:
         return []
     parts = [part for part in split_conjuncts(text) if not _ends_in_comment(part)]
-    return [part for part in parts if isinstance(scopes.of_target(part), T.BooleanType)]
+    return [part for part in parts if isinstance(scopes.type_in_target(part), T.BooleanType)]
 
 
 def _ends_in_comment(part: str) -> bool:
@@ -155,7 +155,7 @@ def _ends_in_comment(part: str) -> bool:
     return not tokens or tokens[-1].end != len(part)
 
 
-def _all_of(parts: Sequence[str]) -> str | None:
+def _conjunction(parts: Sequence[str]) -> str | None:
     return " AND ".join(f"({part})" for part in parts) or None
 
 

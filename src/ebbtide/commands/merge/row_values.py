@@ -87,7 +87,7 @@ class RowMaker:
             HelperColumns.of(merge, source, [*snapshot.schema.names, *(ids.names if ids else ())]),
         )
 
-    def updated(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
+    def update_rows(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
         """The target's rows in `scope`, each with the values of its clause."""
         updates = {number: clause for number, clause in enumerate(clauses) if clause.kind == "update"}
         decided = scope.withColumn(self.columns.clause, chosen).where(self._is_one_of(updates))
@@ -102,7 +102,7 @@ class RowMaker:
             kept += [self._target_column(name).alias(name) for name in self.ids.names]
         if self.writes_change_data:
             kept.append(F.struct(*(value.alias(name) for name, value in old.items())).alias(self.columns.old_row))
-        rows = self._with_generated(valued.select(*columns, *kept), updates)
+        rows = self._generate_columns(valued.select(*columns, *kept), updates)
         if self.ids:
             rows = self.ids.of_updated_rows(rows)
         rows = enforce_rules(rows.drop(self.columns.clause), self.target)
@@ -119,7 +119,7 @@ class RowMaker:
                 value = new if len(given) == 1 else F.when(self._is_of(number), new).otherwise(value)
         return value
 
-    def _with_generated(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
+    def _generate_columns(self, rows: DataFrame, updates: Mapping[int, BoundClause]) -> DataFrame:
         """Generated columns follow the columns they are made of, except where a clause gives them a value itself."""
         kept: dict[str, Column | None] = {}
         for name in generated_columns(self.target):
@@ -127,16 +127,16 @@ class RowMaker:
             kept[name] = F.col(self.columns.clause).isin(given_by) if given_by else None
         return with_generated(rows, self.target, kept)
 
-    def chosen(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> list[DataFrame]:
+    def make_rows_by_clause(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> list[DataFrame]:
         """The rows that each clause makes of its rows in `scope`; `chosen` is the number of a row's clause."""
         decided = scope.withColumn(self.columns.clause, chosen)
         extra = [value.alias(name) for name, value in self.ids.of_new_rows().items()] if self.ids else []
         return [
-            self.made_by(decided.where(self._is_of(number)), number, clause, extra)
+            self.make_rows(decided.where(self._is_of(number)), number, clause, extra)
             for number, clause in enumerate(clauses)
         ]
 
-    def made_by(self, scope: DataFrame, number: int, clause: BoundClause, extra: Sequence[Column | str]) -> DataFrame:
+    def make_rows(self, scope: DataFrame, number: int, clause: BoundClause, extra: Sequence[Column | str]) -> DataFrame:
         """The rows that one clause makes of all rows in `scope`; `extra` columns are kept."""
         valued = scope.withColumns(self._values({number: clause}))
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
@@ -145,7 +145,7 @@ class RowMaker:
         rows = complete_rows(valued.select(*values, *extra), self.target, given=clause.columns)
         return enforce_rules(rows, self.target)
 
-    def as_they_were(self, scanned: DataFrame) -> DataFrame:
+    def copy_rows(self, scanned: DataFrame) -> DataFrame:
         """Unchanged rows of the table, in the columns it will have."""
         columns = [self._old_value(field).alias(field.name) for field in self.merge.schema.fields]
         ids = [self._target_column(name).alias(name) for name in self.ids.names] if self.ids else []

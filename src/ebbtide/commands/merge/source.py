@@ -67,18 +67,18 @@ class Source:
         """The number of parts that those numbers are in."""
         return self.parts if self.keys is None else 1
 
-    def joined_to(self, target: DataFrame, condition: Column, how: str, *, way: JoinWay) -> DataFrame:
+    def join_to(self, target: DataFrame, condition: Column, how: str, *, way: JoinWay) -> DataFrame:
         """The target's rows with the columns of `frame` beside them."""
         if way == "one task":
             # If both sides have one partition, no exchange is needed, and a broadcast would be a job of its own.
             return target.coalesce(1).join(self.frame.coalesce(1).hint("shuffle_hash"), condition, how)
         return target.join(F.broadcast(self.frame) if way == "broadcast" else self.frame, condition, how)
 
-    def with_keys(self, *, allows_many: bool) -> Source:
+    def gather_keys(self, *, allows_many: bool) -> Source:
         """With its keys gathered for a lookup. `allows_many`: rows of the target may have several partners."""
         if self.key_bounds is None:
             return self
-        return replace(self, keys=self.key_bounds.gathered(self.rows, allows_many=allows_many))
+        return replace(self, keys=self.key_bounds.gather_keys(self.rows, allows_many=allows_many))
 
     def copy_of(self, name: str) -> Column:
         """Our copy of the column of this name: the user's name could also mean the target's."""
@@ -97,7 +97,7 @@ class Source:
             )
         return self.fields.get(self.key(name))
 
-    def computed(self, spark: SparkSession, ranges: KeyRanges) -> tuple[Source, list[str]]:
+    def compute(self, spark: SparkSession, ranges: KeyRanges) -> tuple[Source, list[str]]:
         """The same source, computed, and what its keys say of matching rows, as SQL over the target."""
         asked = {
             **ranges.aggregates,
@@ -109,7 +109,7 @@ class Source:
         with border.spark_errors("reading the source of the merge"):
             rows, answers = border.compute_once(spark, self.rows, asked)
         last_row = answers["last_row"]
-        found = ranges.found(answers)
+        found = ranges.read_bounds(answers)
         is_one_key = ranges.decide_alone and len(found) == 1
         source = replace(
             self,

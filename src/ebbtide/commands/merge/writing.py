@@ -35,7 +35,7 @@ from ebbtide.log import Snapshot
 from ebbtide.scan import ScanFile, scan_files
 from ebbtide.write import WrittenFiles, write_files
 from ebbtide.write.abandoned import discard
-from ebbtide.write.ahead import WriteAhead, writing_ahead
+from ebbtide.write.ahead import WriteAhead, write_ahead
 
 __all__ = ["MergeWriter", "RewrittenFile"]
 
@@ -77,10 +77,10 @@ class MergeWriter:
         """
         fresh = self._fresh_rows(matches, candidates)
         kept = [file.without(rows) for file, rows in rewritten]
-        frames = [*fresh, *([self._copied(kept)] if kept else [])]
+        frames = [*fresh, *([self._copied_rows(kept)] if kept else [])]
         if self.strategy.writes_change_data:
-            deleted = [(item.file, item.deleted) for item in matches.files]
-            frames += [self._deleted(_only(deleted))] if any(rows for _, rows in deleted) else []
+            deleted = [(item.file, item.deleted_rows) for item in matches.files]
+            frames += [self._deleted_rows(_select_rows(deleted))] if any(rows for _, rows in deleted) else []
         if not frames:
             return None, 0
         # Counted at the very end of the query: where a shuffle turns out to be empty, Spark drops what is below it,
@@ -88,7 +88,7 @@ class MergeWriter:
         is_new = self.columns.is_inserted
         if self.strategy.writes_change_data:
             is_new += f" AND {self.columns.change_type} IS NULL"
-        rows, counting = border.observe_metrics(self._united(frames), {"inserted": f"count_if({is_new})"})
+        rows, counting = border.observe_metrics(self._union(frames), {"inserted": f"count_if({is_new})"})
         written = write_files(
             self.spark,
             rows,
@@ -102,18 +102,18 @@ class MergeWriter:
             discard(self.snapshot.store, [written])
             raise
 
-    def writing_source(self) -> AbstractContextManager[WriteAhead]:
+    def write_source_ahead(self) -> AbstractContextManager[WriteAhead]:
         """Writes the rows of the source while the block runs."""
-        return writing_ahead(self.spark, self.snapshot.store, self.write_source)
+        return write_ahead(self.spark, self.snapshot.store, self.write_source)
 
     def write_source(self) -> WrittenFiles:
         """The rows of the source, in as few files as they need."""
-        rows = self.rows.made_by(self.source.frame, 0, self.merge.matched[0], [])
+        rows = self.rows.make_rows(self.source.frame, 0, self.merge.matched[0], [])
         is_small = self.source.num_rows <= self.strategy.thresholds.one_writer_rows
-        divided = self._divided(rows, in_one_task=is_small, is_divided=self.strategy.keeps_parts)
+        divided = self._divide_into_files(rows, in_one_task=is_small, is_divided=self.strategy.keeps_parts)
         return write_files(self.spark, divided, self.rows.target)
 
-    def _united(self, frames: Sequence[DataFrame]) -> DataFrame:
+    def _union(self, frames: Sequence[DataFrame]) -> DataFrame:
         ids = self.rows.ids.names if self.rows.ids else ()
         change_type = [self.columns.change_type] if self.strategy.writes_change_data else []
         names = [*self.merge.schema.names, *ids, *change_type, self.columns.is_inserted]
@@ -125,15 +125,15 @@ class MergeWriter:
         scanned = candidates if partners is None else [item.file for item in changed]
         num_rows = total_rows(scanned) + self.source.num_rows
         in_one_task = strategy.joins_in_one_task and num_rows <= strategy.thresholds.one_writer_rows
-        taken = self._taken(matches)
+        taken = self._partner_rows(matches)
         frames = [] if taken is None else [taken]
-        updated = self._updated(changed, in_one_task, with_matched=taken is None)
+        updated = self._updated_rows(changed, in_one_task, with_matched=taken is None)
         is_inserted = self.columns.is_inserted
         frames += [frame.withColumn(is_inserted, F.lit(False)) for frame in updated]
         if self.merge.not_matched and not (taken is not None and self.merge.inserts_source_rows):
-            without = self._without_partner(candidates, matches)
+            without = self._unmatched_source_rows(candidates, matches)
             clauses = self.merge.not_matched
-            made = self.rows.chosen(without, clauses, chosen_clause(clauses))
+            made = self.rows.make_rows_by_clause(without, clauses, chosen_clause(clauses))
             inserted = reduce(DataFrame.unionAll, made).withColumn(is_inserted, F.lit(True))
             if self.strategy.writes_change_data:
                 inserted = with_insert_changes(inserted, change_type=self.columns.change_type)
@@ -144,9 +144,9 @@ class MergeWriter:
         is_divided = not strategy.sends_source and not any(item.missing_updated for item in changed)
         if taken is not None and len(frames) == 1:
             is_divided = strategy.keeps_parts
-        return [self._divided(self._united(frames), in_one_task=in_one_task, is_divided=is_divided)]
+        return [self._divide_into_files(self._union(frames), in_one_task=in_one_task, is_divided=is_divided)]
 
-    def _divided(self, rows: DataFrame, *, in_one_task: bool, is_divided: bool) -> DataFrame:
+    def _divide_into_files(self, rows: DataFrame, *, in_one_task: bool, is_divided: bool) -> DataFrame:
         """Divide the rows into the parts that become files; `is_divided`: their present parts will do."""
         if in_one_task:
             return rows.coalesce(1)
@@ -157,7 +157,7 @@ class MergeWriter:
 
     # --- updated ------------------------------------------------------------------------------------------------------
 
-    def _taken(self, matches: Matches) -> DataFrame | None:
+    def _partner_rows(self, matches: Matches) -> DataFrame | None:
         """The source rows that matched rows become, and those that are inserted unchanged.
 
         None where the old rows are needed.
@@ -174,26 +174,28 @@ class MergeWriter:
             rows = self.source.frame.withColumn(is_inserted, ~is_partner)
         else:
             rows = self.source.frame.where(is_partner).withColumn(is_inserted, F.lit(False))
-        return self.rows.made_by(rows, 0, self.merge.matched[0], [is_inserted])
+        return self.rows.make_rows(rows, 0, self.merge.matched[0], [is_inserted])
 
-    def _updated(self, changed: Sequence[ChangedFile], in_one_task: bool, *, with_matched: bool) -> Iterator[DataFrame]:
+    def _updated_rows(
+        self, changed: Sequence[ChangedFile], in_one_task: bool, *, with_matched: bool
+    ) -> Iterator[DataFrame]:
         merge = self.merge
-        matched = _only([(item.file, item.matched_updated) for item in changed])
-        missing = _only([(item.file, item.missing_updated) for item in changed])
+        matched = _select_rows([(item.file, item.matched_updated) for item in changed])
+        missing = _select_rows([(item.file, item.missing_updated) for item in changed])
         if matched and with_matched:
             # All target rows are kept, so that one that lost its match is noticed.
-            target = self._scanned(matched)
-            joined = self.source.joined_to(
+            target = self._scan(matched)
+            joined = self.source.join_to(
                 target, merge.condition, "left", way=self.strategy.join_way(in_one_task=in_one_task)
             )
             has_partner = F.col(self.source.row_id).isNotNull()
-            yield self.rows.updated(joined, merge.matched, F.when(has_partner, chosen_clause(merge.matched)))
+            yield self.rows.update_rows(joined, merge.matched, F.when(has_partner, chosen_clause(merge.matched)))
         if missing:
-            yield self.rows.updated(self._scanned(missing), merge.by_source, chosen_clause(merge.by_source))
+            yield self.rows.update_rows(self._scan(missing), merge.by_source, chosen_clause(merge.by_source))
 
     # --- inserted -----------------------------------------------------------------------------------------------------
 
-    def _without_partner(self, candidates: Sequence[ScanFile], matches: Matches) -> DataFrame:
+    def _unmatched_source_rows(self, candidates: Sequence[ScanFile], matches: Matches) -> DataFrame:
         """The source rows without a match in the candidates."""
         source, partners = self.source, matches.partners
         if not candidates:
@@ -204,26 +206,26 @@ class MergeWriter:
         partner = self.columns.partner
         # In this join order the target is never shuffled for a small source.
         target = scan_files(self.spark, self.snapshot, candidates).alias(self.merge.alias)
-        joined = source.joined_to(target, self.merge.condition, "inner", way=self.strategy.join_way(by_keys=True))
+        joined = source.join_to(target, self.merge.condition, "inner", way=self.strategy.join_way(by_keys=True))
         paired = joined.selectExpr(f"{source.row_id} AS {partner}").distinct()
         side = F.broadcast(paired) if self.strategy.sends_source else paired
         return source.frame.join(side, F.col(source.row_id) == F.col(partner), "left_anti")
 
     # --- what was there -----------------------------------------------------------------------------------------------
 
-    def _scanned(self, files: Sequence[ScanFile]) -> DataFrame:
+    def _scan(self, files: Sequence[ScanFile]) -> DataFrame:
         return scan_files(self.spark, self.snapshot, files, row_ids=self.rows.ids).alias(self.merge.alias)
 
-    def _copied(self, files: Sequence[ScanFile]) -> DataFrame:
-        rows = self.rows.as_they_were(self._scanned(files))
+    def _copied_rows(self, files: Sequence[ScanFile]) -> DataFrame:
+        rows = self.rows.copy_rows(self._scan(files))
         if not self.strategy.writes_change_data:
             return rows
         return rows.withColumn(self.columns.change_type, F.lit(None).cast("string"))
 
-    def _deleted(self, files: Sequence[ScanFile]) -> DataFrame:
-        return self.rows.as_they_were(self._scanned(files)).withColumn(self.columns.change_type, F.lit("delete"))
+    def _deleted_rows(self, files: Sequence[ScanFile]) -> DataFrame:
+        return self.rows.copy_rows(self._scan(files)).withColumn(self.columns.change_type, F.lit("delete"))
 
 
-def _only(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:
+def _select_rows(files: Sequence[tuple[ScanFile, RowIndexSet]]) -> list[ScanFile]:
     """The files, showing only these rows."""
     return [file.only(rows) for file, rows in files if rows]

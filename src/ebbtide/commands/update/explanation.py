@@ -21,11 +21,11 @@ def explain_update(spark: SparkSession, request: UpdateRequest) -> list[str]:
     columns = ", ".join(name for name, _ in request.assignments)
     with UpdateCommand(spark, request).open_plan() as (snapshot, plan):
         return plan_lines(
-            "DeltaUpdate", snapshot, plan, how=_how(plan), whole="rewritten", details=[f"+- set: {columns}"]
+            "DeltaUpdate", snapshot, plan, how=_describe_method(plan), whole="rewritten", details=[f"+- set: {columns}"]
         )
 
 
-def _how(plan: Plan) -> str:
+def _describe_method(plan: Plan) -> str:
     match plan:
         case MarkRows(rewrites_mostly_marked=True):
             return (
