@@ -54,6 +54,7 @@ _INFIX = {
     **{sign: sign for sign in ("+", "-", "*", "/", "%")},
 }
 _DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`(?=\.|$)")
 _QUALIFIER = re.compile(r"(\w+)\.(?=\w)")
 _LONGEST_TEXT = 1_000_000
 
@@ -192,9 +193,9 @@ def _leaf(text: str, names: Mapping[str, str], qualifiers: set[str]) -> str:
     """A name or a literal. Spark Connect prints strings without quotes; both print dates that way."""
     if text.lower() in names:
         return names[text.lower()]
-    first, _, inner = text.partition(".")
-    if inner and first.lower() in names:
-        return f"{names[first.lower()]}.{inner}"
+    first, inner = _split_name(text)
+    if first.lower() in names:
+        return names[first.lower()] + inner
     if text.startswith("`") or first in qualifiers:
         return text
     if _NUMBER.fullmatch(text) or text.lower() in {"true", "false", "null"}:
@@ -204,6 +205,15 @@ def _leaf(text: str, names: Mapping[str, str], qualifiers: set[str]) -> str:
     if _TIMESTAMP.fullmatch(text):
         return f"TIMESTAMP'{text}'"
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    """The first part of a dotted name without its quotes, and the rest with its dot."""
+    quoted = _QUOTED_NAME.match(text)
+    if quoted is not None:
+        return quoted.group(1).replace("``", "`"), text[quoted.end() :]
+    first, dot, inner = text.partition(".")
+    return first, dot + inner
 
 
 def _call(name: str, arguments: list[str]) -> str:

@@ -46,6 +46,24 @@ def test_columns_bound_to_the_source_work_in_every_clause(spark, table, source, 
     assert shown(spark, table) == {(1, "A Bold1", 6), (3, "old3", 3), (9, "new", None)}
 
 
+@pytest.mark.parametrize("name", ["a.b c", "a`b", "A-ü"])
+def test_column_of_the_source_with_an_odd_name_is_not_taken_for_that_of_the_table(spark, tmp_path, name):
+    path, quoted = str(tmp_path / "odd"), "`" + name.replace("`", "``") + "`"
+    columns = f"id long, {quoted} string, s struct<{quoted}: long>"
+    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    ebbtide.write(spark.createDataFrame([(1, "old", (1,)), (2, "old", (2,))], columns), path, properties=properties)
+    source = spark.createDataFrame([(1, "new", (5,)), (3, "new", (6,))], columns).alias("src")
+    delta = DeltaTable.forPath(spark, path).alias("t")
+    builder = delta.merge(source, F.col("t.id") == source["id"])
+    builder = builder.whenMatchedUpdate(source[quoted] == "new", {quoted: F.upper(source[quoted]), "s": source["s"]})
+    builder.whenNotMatchedInsert(None, {"id": source["id"], quoted: source[quoted]}).execute()
+    assert {(row[0], row[1], row[2] and row[2][0]) for row in delta.toDF().collect()} == {
+        (1, "NEW", 5),
+        (2, "old", 2),
+        (3, "new", None),
+    }
+
+
 def test_columns_bound_to_the_table_are_refused_in_one_sentence_before_any_work(spark, table, source):
     delta = DeltaTable.forPath(spark, str(table.path))
     own = delta.toDF()
