@@ -34,6 +34,7 @@ from ebbtide.commands.row_level.work import Work
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.protocol.actions import SetTransaction
 from ebbtide.protocol.features import ensure_writable
+from ebbtide.spark_border import spark_errors
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
 __all__ = ["RowLevelCommand"]
@@ -110,7 +111,9 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         applied = set_transaction(self.request.options)
         if has_landed(transaction, applied):
             return self.result(None)
-        with self.open_inputs(transaction.snapshot):
+        # Each question to Spark is translated where it is asked; this is for what nobody expected to fail.
+        unexpected = spark_errors(f"changing the rows of {transaction.snapshot.store.url}")
+        with unexpected, self.open_inputs(transaction.snapshot):
             work = self.perform(transaction)
             return self._commit(transaction, _Attempt(self, work, started, applied))
 
