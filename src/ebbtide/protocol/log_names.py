@@ -19,7 +19,6 @@ __all__ = [
     "LAST_CHECKPOINT",
     "LOG_DIRECTORY",
     "SIDECAR_DIRECTORY",
-    "STAGED_COMMITS_DIRECTORY",
     "CheckpointName",
     "ChecksumName",
     "CommitName",
@@ -38,7 +37,6 @@ __all__ = [
 
 LOG_DIRECTORY: Final = "_delta_log"
 SIDECAR_DIRECTORY: Final = "_delta_log/_sidecars"
-STAGED_COMMITS_DIRECTORY: Final = "_delta_log/_staged_commits"
 CHANGE_DATA_DIRECTORY: Final = "_change_data"
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 
