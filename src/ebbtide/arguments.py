@@ -38,6 +38,7 @@ __all__ = [
     "integer",
     "moment",
     "names",
+    "number",
     "optional",
     "session",
     "table_path",
@@ -175,6 +176,7 @@ frame = Check("a Spark DataFrame", _is_a(DataFrame), "Use spark.createDataFrame(
 table_path = Check("the path or URL of a table as a str or pathlib.Path", _is_path)
 text = Check("a str", _is_a(str))
 integer = Check("an int", _is_int)
+number = Check("a number", lambda value: _is_int(value) or isinstance(value, float))
 flag = Check("True or False", _is_a(bool))
 condition = Check("SQL text or a Column", _is_a(str, Column), "Write it like \"id > 5\" or col('id') > 5.")
 moment = Check(

@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypedDict
 
 from pyspark.sql import SparkSession
 
+from ebbtide.commands.optimize.request import OptimizeSettings
 from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
@@ -29,6 +30,7 @@ __all__ = [
     "CommitOptions",
     "DELETE_WITH_VECTORS",
     "DYNAMIC_OVERWRITE",
+    "OPTIMIZE",
     "TABLE_DEFAULTS",
     "MERGE_WITH_VECTORS",
     "PARTITION_OVERWRITE_MODE",
@@ -41,6 +43,7 @@ __all__ = [
     "VECTOR_FILE_SIZE",
     "changes_may_be_out_of_range",
     "merges_schema",
+    "optimize_settings",
     "overwrites_dynamically",
     "parse_bytes",
     "reset_txn_version",
@@ -59,6 +62,7 @@ CHANGES_OUT_OF_RANGE: Final = f"{PREFIX}changeDataFeed.timestampOutOfRange.enabl
 SCHEMA_AUTO_MERGE: Final = f"{PREFIX}schema.autoMerge.enabled"
 USER_METADATA: Final = f"{PREFIX}commitInfo.userMetadata"
 TABLE_DEFAULTS: Final = f"{PREFIX}properties.defaults."
+OPTIMIZE: Final = f"{PREFIX}optimize."
 COMMIT_ATTEMPTS: Final = f"{PREFIX}maxCommitAttempts"
 DYNAMIC_OVERWRITE: Final = f"{PREFIX}dynamicPartitionOverwrite.enabled"
 ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
@@ -160,6 +164,29 @@ def overwrites_dynamically(spark: SparkSession) -> bool:
     return is_dynamic and _flag(spark, DYNAMIC_OVERWRITE, unset=True)
 
 
+def optimize_settings(
+    spark: SparkSession,
+    *,
+    target_bytes: int | None = None,
+    min_bytes: int | None = None,
+    max_deleted_share: float | None = None,
+    threads: int | None = None,
+) -> OptimizeSettings:
+    """How files are put together: the arguments, and the session's settings where an argument is None."""
+    settings = settings_below(spark, OPTIMIZE)
+    threads = threads if threads is not None else _whole_number(settings, f"{OPTIMIZE}maxThreads", least=1)
+    if max_deleted_share is None:
+        max_deleted_share = _share(settings, f"{OPTIMIZE}maxDeletedRowsRatio")
+    defaults = OptimizeSettings()
+    return OptimizeSettings(
+        target_bytes=_size(settings, f"{OPTIMIZE}maxFileSize") if target_bytes is None else target_bytes,
+        min_bytes=_size(settings, f"{OPTIMIZE}minFileSize") if min_bytes is None else min_bytes,
+        max_deleted_share=defaults.max_deleted_share if max_deleted_share is None else max_deleted_share,
+        threads=defaults.threads if threads is None else threads,
+        checks_statistics=_is_on(settings, f"{OPTIMIZE}zorder.checkStatsCollection.enabled", unset=True),
+    )
+
+
 def table_defaults(spark: SparkSession) -> dict[str, str]:
     """The properties that the session wants every new table to have."""
     settings = settings_below(spark, TABLE_DEFAULTS)
@@ -195,6 +222,32 @@ def _whole_number(settings: Mapping[str, str], name: str, *, least: int) -> int 
     return int(text)
 
 
+def _size(settings: Mapping[str, str], name: str) -> int | None:
+    text = settings.get(name)
+    size = None if text is None else parse_bytes(text)
+    if text is not None and (size is None or not 0 < size <= _MAX_LONG):
+        _refuse(name, text, "must be a size of at least one byte, such as 134217728 or 128m")
+    return size
+
+
+def _share(settings: Mapping[str, str], name: str) -> float | None:
+    text = settings.get(name)
+    if text is None:
+        return None
+    if re.fullmatch(r"\s*(0|1|0?\.[0-9]+|[01]\.0*|0\.[0-9]+)\s*", text, re.ASCII) is None:
+        _refuse(name, text, "must be a number from 0 to 1")
+    return float(text)
+
+
+def _is_on(settings: Mapping[str, str], name: str, *, unset: bool) -> bool:
+    text = settings.get(name)
+    if text is None:
+        return unset
+    if text.strip().lower() not in {"true", "false"}:
+        _refuse(name, text, "must be true or false")
+    return text.strip().lower() == "true"
+
+
 def _with_settings(settings: Mapping[str, str], config: EngineConfig) -> EngineConfig:
     attempts = _whole_number(settings, COMMIT_ATTEMPTS, least=1)
     if attempts is not None:
@@ -216,11 +269,7 @@ def _with_allowed_functions(settings: Mapping[str, str], config: EngineConfig) -
 
 def _flag(spark: SparkSession, key: str, *, unset: bool = False) -> bool:
     text = _setting(spark, key)
-    if text is None:
-        return unset
-    if text.strip().lower() not in {"true", "false"}:
-        _refuse(key, text, "must be true or false")
-    return text.strip().lower() == "true"
+    return _is_on({} if text is None else {key: text}, key, unset=unset)
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:

@@ -56,6 +56,7 @@ from ebbtide.session_settings import (
 from ebbtide.spark_border import timestamp_ms
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
+from ebbtide.table_maintenance import TableMaintenance
 from ebbtide.table_views import detail_frame, history_frame
 from ebbtide.temp_views import refresh_changed
 
@@ -110,7 +111,7 @@ def read(
     return read_rows(spark, snapshot, where, storage_options=storage_options)
 
 
-class DeltaTable:
+class DeltaTable(TableMaintenance):
     """A Delta table at a path. Every call uses the newest version."""
 
     def __init__(

@@ -13,6 +13,7 @@ import pytest
 from ebbtide import DeltaTable
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.table_builder import DeltaTableBuilder
+from ebbtide.table_maintenance import DeltaOptimizeBuilder
 
 REQUIRED = inspect.Parameter.empty
 
@@ -32,6 +33,11 @@ DELTA_SPARK = {
         "createOrReplace": {"sparkSession": None},
         "isDeltaTable": {"sparkSession": REQUIRED, "identifier": REQUIRED},
         "addFeatureSupport": {"featureName": REQUIRED},
+        "optimize": {},
+    },
+    DeltaOptimizeBuilder: {
+        "where": {"partitionFilter": REQUIRED},
+        "executeCompaction": {},
     },
     DeltaMergeBuilder: {
         "whenMatchedUpdate": {"condition": None, "set": None},

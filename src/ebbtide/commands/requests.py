@@ -7,7 +7,7 @@ door and put into the request; nothing below reads our own settings from `spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -46,6 +46,10 @@ class WriteOptions:
                 "An application transaction needs both txnAppId and txnVersion, or neither.",
                 error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
             )
+
+    def without_transaction(self) -> WriteOptions:
+        """The same for a command that changes no row: it is not part of what an application sends."""
+        return replace(self, txn_app_id=None, txn_version=None)
 
 
 @dataclass(frozen=True, slots=True)

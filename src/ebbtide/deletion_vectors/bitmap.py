@@ -22,7 +22,7 @@ from ebbtide.deletion_vectors.roaring_format import (
     Bucket,
     read_buckets,
 )
-from ebbtide.errors import CorruptDeletionVectorError, RequestError
+from ebbtide.errors import CorruptDeletionVectorError, InternalError, RequestError
 
 __all__ = ["MAX_ROW_INDEX", "RowIndexSet"]
 
@@ -140,6 +140,24 @@ class RowIndexSet:
 
     def copy(self) -> RowIndexSet:
         return self._wrap(self._bitmap.copy())
+
+    def renumbered(self, left_out: RowIndexSet, *, first: int) -> RowIndexSet:
+        """Where these rows of a file are in a copy that begins at position `first` and leaves rows out.
+
+        None of these rows may be left out. A row moves up by the number of rows left out before it.
+        """
+        if not self.isdisjoint(left_out):
+            raise InternalError("A row that is left out of a copy has no position in it.")
+        if not left_out:
+            return self._wrap(self._bitmap.shift(first))
+        rank = left_out._bitmap.rank
+        return type(self)(first + row - rank(row) for row in self._bitmap)
+
+    def part(self, start: int, stop: int) -> RowIndexSet:
+        """The rows from `start` up to, not including, `stop`, counted from `start`."""
+        wanted = BitMap64()
+        wanted.add_range(start, stop)
+        return self._wrap((self._bitmap & wanted).shift(-start))
 
     def min(self) -> int | None:
         return int(self._bitmap.min()) if self._bitmap else None

@@ -107,6 +107,14 @@ def _integer(minimum: int, maximum: int = INT64_MAX) -> Callable[[str], int]:
     return parse
 
 
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"\s*([0-9]{1,18})\s*(b|[kmgtp]i?b?)?\s*", text.lower(), re.ASCII)
+    size = 0 if found is None else int(found[1]) << (10 * "bkmgtp".index((found[2] or "b")[0]))
+    if not 1 <= size <= INT64_MAX:
+        raise ValueError("must be a size of at least one byte, such as 104857600 or 100mb")
+    return size
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         for choice in choices:
@@ -158,6 +166,16 @@ class TableProperties:
     universal_formats: Property[tuple[str, ...]] = Property(
         "universalFormat.enabledFormats", (), _names, "formats whose metadata other engines generate"
     )
+    target_file_size: Property[int | None] = Property(
+        "targetFileSize", None, _bytes, "how large files shall be when they are put together"
+    )
+    auto_compact: Property[str | None] = Property(
+        "autoOptimize.autoCompact",
+        None,
+        _one_of("true", "false", "auto", "legacy"),
+        "put small files together after commands that leave many",
+    )
+    auto_optimize = Property("autoOptimize", False, _boolean, "the old name of the same")
     # --- checkpoints and retention ------------------------------------------------------------------------------------
     checkpoint_interval = Property("checkpointInterval", 10, _integer(1), "commits between two checkpoints")
     checkpoint_policy = Property("checkpointPolicy", "classic", _one_of("classic", "v2"), "form of new checkpoints")

@@ -24,7 +24,7 @@ from ebbtide.protocol.statistics import num_records
 from ebbtide.scan.kept_rows import ALL_ROWS, KeptRows, OnlyRows, WithoutRows, without_rows
 from ebbtide.storage import ObjectStore, is_local
 
-__all__ = ["ScanFile", "resolve_file", "resolve_files", "spark_path"]
+__all__ = ["ScanFile", "resolve_adds", "resolve_file", "resolve_files", "spark_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,14 @@ def resolve_files(
     storage_options: Mapping[str, str] | None = None,
 ) -> list[ScanFile]:
     """The scan files of these rows of `snapshot.files`, in their order."""
-    store, config = snapshot.store, snapshot.config
-    adds = list(add_files(files))
-    marks = _load_marks(store, adds, config, storage_options)
+    return resolve_adds(snapshot, list(add_files(files)), storage_options=storage_options)
+
+
+def resolve_adds(
+    snapshot: Snapshot, adds: Sequence[AddFile], *, storage_options: Mapping[str, str] | None = None
+) -> list[ScanFile]:
+    """The scan files of live files of the snapshot."""
+    marks = _load_marks(snapshot.store, adds, snapshot.config, storage_options)
     return [resolve_file(snapshot, add, rows) for add, rows in zip(adds, marks, strict=True)]
 
 

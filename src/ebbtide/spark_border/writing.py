@@ -21,9 +21,16 @@ _WRITE_OPTIONS = {
 _FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[5-7]\.")
 
 
-def parquet_writer(frame: DataFrame, *, partition_column: str | None = None) -> DataFrameWriter:
-    """A writer into a directory that does not exist yet; the path given to it is not globbed. Write settings apart."""
+def parquet_writer(
+    frame: DataFrame, *, partition_column: str | None = None, one_file_per_task: bool = False
+) -> DataFrameWriter:
+    """A writer into a directory that does not exist yet; the path given to it is not globbed. Write settings apart.
+
+    `one_file_per_task`: whatever the session says about the number of rows in a file.
+    """
     writer = frame.write.mode("error").options(**_WRITE_OPTIONS)
+    if one_file_per_task:
+        writer = writer.option("maxRecordsPerFile", "0")
     return writer if partition_column is None else writer.partitionBy(partition_column)
 
 

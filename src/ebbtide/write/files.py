@@ -70,14 +70,17 @@ def write_files(
     change_type_column: str | None = None,
     extra_columns: Mapping[str, str] | None = None,
     data_change: bool = True,
+    partition: Sequence[str | None] | None = None,
 ) -> WrittenFiles:
     """Write the rows of `frame`, which has the table's logical columns, and give the actions for a commit.
 
     `change_type_column` names a column of the frame: rows where it is null go to data files, the others to change data
-    files. `extra_columns` maps columns of the frame to the names they get in the files (materialised row ids). Files
-    without rows are dropped. On return everything is durable; after an error nothing is left.
+    files. `extra_columns` maps columns of the frame to the names they get in the files (materialised row ids).
+    `partition` says that all rows are of this partition, by the texts that the log has for it: then each task writes
+    its rows to one file, in their order. Files without rows are dropped; the others are in the order of the tasks. On
+    return everything is durable; after an error nothing is left.
     """
-    plan = _Plan.of(frame, target, change_type_column, dict(extra_columns or {}))
+    plan = _Plan.of(frame, target, change_type_column, dict(extra_columns or {}), partition)
     with open_staging(target.store) as staging:
         counted = _write(spark, frame, plan, staging)
         outputs = _outputs(plan, staging, counted)
@@ -95,12 +98,22 @@ class _Plan:
     columns: FileColumns
     label: Column | None
     label_name: str | None
+    # Of all rows, where there is no helper column.
+    partition: tuple[str | None, ...] = ()
+    one_file_per_task: bool = False
 
     @classmethod
     def of(
-        cls, frame: DataFrame, target: WriteTarget, change_type_column: str | None, extra_columns: Mapping[str, str]
+        cls,
+        frame: DataFrame,
+        target: WriteTarget,
+        change_type_column: str | None,
+        extra_columns: Mapping[str, str],
+        partition: Sequence[str | None] | None,
     ) -> _Plan:
         columns = FileColumns.of(frame, target, change_type_column=change_type_column, extra_columns=extra_columns)
+        if partition is not None:
+            return cls(target, columns, None, None, tuple(partition), one_file_per_task=True)
         if not target.partition_columns and change_type_column is None:
             return cls(target, columns, None, None)
         change_type = None if change_type_column is None else border.column(change_type_column)
@@ -120,7 +133,8 @@ def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging)
         rows, observation = border.observe_metrics(frame.select(*selected), metrics)
         if plan.label_name is not None:
             rows = rows.withColumn(plan.label_name, shortened_label(border.column(plan.label_name)))
-        border.parquet_writer(rows, partition_column=plan.label_name).parquet(staging.spark_path)
+        writer = border.parquet_writer(rows, partition_column=plan.label_name, one_file_per_task=plan.one_file_per_task)
+        writer.parquet(staging.spark_path)
     answer = border.wait_for_metrics(observation)
     return _RowCounts(answer["rows"], answer.get("change_rows", 0), tuple(answer.get("long_labels", ())))
 
@@ -133,7 +147,7 @@ def _outputs(plan: _Plan, staging: Staging, counted: _RowCounts) -> list[_Output
     expected = plan.columns.leaf_paths()
 
     def look_at(file: StagedFile) -> _Output:
-        label = Label(is_change=False, texts=()) if plan.label is None else parse_label(file.label, fields, hashed)
+        label = Label(False, plan.partition) if plan.label is None else parse_label(file.label, fields, hashed)
         footer = read_footer(staging.store, file.meta)
         _check_columns(footer, expected, staging)
         return _Output(file, label, footer.num_rows, statistics_of(footer, wanted).to_json())

@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 
 _CHANGE_DATA = "_change_data"
 # What Spark calls a finished file: task number, job, number of the file in its task, codec.
-_SPARK_NAME = re.compile(r"part-[0-9]+-[0-9a-f-]+[.-]c[0-9]+(?P<suffix>(?:\.\w+)*\.parquet)", re.ASCII)
+_SPARK_NAME = re.compile(
+    r"part-(?P<task>[0-9]+)-[0-9a-f-]+[.-]c(?P<number>[0-9]+)(?P<suffix>(?:\.\w+)*\.parquet)", re.ASCII
+)
 _MAX_NAME_BYTES = 255
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 
@@ -58,15 +60,16 @@ class Staging:
         return f"{self.store.spark_path.rstrip('/')}/{self.directory}"
 
     def files(self, label_name: str | None) -> list[StagedFile]:
-        """The files that Spark finished, without what its committer left behind."""
+        """The files that Spark finished, without what its committer left behind, in the order of its tasks."""
         found = []
         for meta in self.store.list(self.directory):
             folder, _, name = meta.path[len(self.directory) + 1 :].rpartition("/")
             label = folder.removeprefix(f"{label_name}=") if label_name else ""
             expected = f"{label_name}={label}" if label_name else ""
-            if _SPARK_NAME.fullmatch(name) and folder == expected and "/" not in label:
-                found.append(StagedFile(meta, label))
-        return found
+            matched = _SPARK_NAME.fullmatch(name)
+            if matched and folder == expected and "/" not in label:
+                found.append((int(matched["task"]), int(matched["number"]), StagedFile(meta, label)))
+        return [file for _, _, file in sorted(found, key=lambda item: item[:2])]
 
     def publish(self, target: WriteTarget, files: Sequence[tuple[StagedFile, bool, Sequence[str | None]]]) -> list[str]:
         """Move (file, is change data, partition texts) to their final places, durably. Returns the paths, in order.

@@ -93,7 +93,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         del snapshot
         yield
 
-    def recorded_parameters(self, work: Work[M]) -> Mapping[str, str]:
+    def recorded_parameters(self, work: Work[M]) -> Mapping[str, Any]:
         """What the history shows of the request."""
         return work.parameters()
 
@@ -114,8 +114,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         # Each question to Spark is translated where it is asked; this is for what nobody expected to fail.
         unexpected = spark_errors(f"changing the rows of {transaction.snapshot.store.url}")
         with unexpected, self.open_inputs(transaction.snapshot):
-            work = self.perform(transaction)
-            return self._commit(transaction, _Attempt(self, work, started, applied))
+            return self.commit(transaction, self.perform(transaction), started, applied)
 
     @contextmanager
     def open_snapshot(self) -> Iterator[Snapshot]:
@@ -128,8 +127,12 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         with self.open_inputs(snapshot):
             yield snapshot
 
-    def _commit(self, transaction: Transaction, attempt: _Attempt[R, M, C]) -> C:
+    def commit(
+        self, transaction: Transaction, work: Work[M], started: float, applied: SetTransaction | None = None
+    ) -> C:
+        """Commit the work, following winners, or discard it. `started` is a moment of `time.monotonic`."""
         self.on_phase("Committing")
+        attempt = _Attempt(self, work, started, applied)
         with discarding(attempt.discard):
             committed = transaction.commit(
                 attempt.work.actions(),

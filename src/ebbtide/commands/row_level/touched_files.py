@@ -51,6 +51,7 @@ __all__ = [
     "row_sets",
     "store_matched_rows",
     "tombstone",
+    "with_new_vector",
     "words_by_file",
     "total_rows",
 ]
@@ -245,7 +246,7 @@ def process_unmodified_data(touched: Sequence[TouchedFileWithDV], *, timestamp_m
     """
     replaced = [file for file in touched if file.is_fully_replaced()]
     others = [file for file in touched if not file.is_fully_replaced()]
-    adds = [_with_new_vector(file) for file in others]
+    adds = [with_new_vector(file) for file in others]
     removes = [tombstone(file.file_log_entry, timestamp_ms) for file in others]
     had_vector = [file.file_log_entry.deletion_vector is not None for file in others]
     return TouchedActions(
@@ -258,19 +259,20 @@ def process_unmodified_data(touched: Sequence[TouchedFileWithDV], *, timestamp_m
     )
 
 
-def _with_new_vector(file: TouchedFileWithDV) -> AddFile:
+def with_new_vector(file: TouchedFileWithDV, *, data_change: bool = True) -> AddFile:
+    """The file in its new state."""
     add, vector = file.file_log_entry, file.new_deletion_vector
     if vector is None:
         raise InternalError(f"'{file.input_file_path}' keeps rows but has no deletion vector.")
     if vector.cardinality < add.num_marked_rows:
         raise InternalError(f"The deletion vector of '{file.input_file_path}' would shrink.")
     stats = widen(add.stats, add.num_marked_rows)
-    return replace(add, deletion_vector=replace(vector, max_row_index=None), data_change=True, stats=stats)
+    return replace(add, deletion_vector=replace(vector, max_row_index=None), data_change=data_change, stats=stats)
 
 
-def tombstone(add: AddFile, timestamp_ms: int) -> RemoveFile:
+def tombstone(add: AddFile, timestamp_ms: int, *, data_change: bool = True) -> RemoveFile:
     """The remove of a file. Only the row count of its statistics stays, as in the reference."""
-    return replace(add.remove(timestamp_ms), stats=only_num_records(add.stats))
+    return replace(add.remove(timestamp_ms, data_change=data_change), stats=only_num_records(add.stats))
 
 
 # --- folding ----------------------------------------------------------------------------------------------------------

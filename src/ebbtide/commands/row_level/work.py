@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.results import Metrics
@@ -18,6 +18,7 @@ from ebbtide.commands.row_level.touched_files import (
     mark_rows,
     process_unmodified_data,
     tombstone,
+    with_new_vector,
 )
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.log import Snapshot
@@ -51,7 +52,7 @@ class Work(Protocol[M_co]):
     def metrics(self) -> M_co:
         """The counters, without the time of the whole command."""
 
-    def parameters(self) -> Mapping[str, str]:
+    def parameters(self) -> Mapping[str, Any]:
         """What the history shows of the request."""
 
     def follow(self, lost: Lost, /) -> Work[M_co]:
@@ -66,11 +67,17 @@ class Work(Protocol[M_co]):
 
 @dataclass(frozen=True, slots=True)
 class FileWork:
-    """What was done to files: rows marked in files that stay, files replaced, and what was written for either."""
+    """What was done to files: rows marked in files that stay, files replaced, and what was written for either.
+
+    `hidden` are written files in which rows are marked from the start: winners deleted them while we copied them.
+    """
 
     marked: tuple[TouchedFileWithDV, ...] = ()
     replaced: tuple[AddFile, ...] = ()
     written: WrittenFiles | None = None
+    hidden: tuple[TouchedFileWithDV, ...] = ()
+    # False: rows only moved from one file to another.
+    data_change: bool = True
 
     @property
     def touched(self) -> list[AddFile]:
@@ -79,7 +86,7 @@ class FileWork:
 
     @property
     def new_vectors(self) -> list[DeletionVectorDescriptor]:
-        vectors = (file.new_deletion_vector for file in self.marked)
+        vectors = (file.new_deletion_vector for file in (*self.marked, *self.hidden))
         return [vector for vector in vectors if vector is not None and vector.is_relative]
 
     @property
@@ -94,9 +101,23 @@ class FileWork:
 
     def actions(self, timestamp_ms: int) -> tuple[Action, ...]:
         marks = process_unmodified_data(self.marked, timestamp_ms=timestamp_ms)
-        removes = (tombstone(add, timestamp_ms) for add in self.replaced)
-        new: tuple[Action, ...] = () if self.written is None else (*self.written.adds, *self.written.changes)
-        return (*marks.actions, *removes, *new)
+        removes = (tombstone(add, timestamp_ms, data_change=self.data_change) for add in self.replaced)
+        changes: tuple[Action, ...] = () if self.written is None else self.written.changes
+        return (*marks.actions, *removes, *self.adds, *changes)
+
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The written files as the commit names them. One in which every row is hidden is left out."""
+        written = () if self.written is None else self.written.adds
+        if not self.hidden:
+            return written
+        hidden = {file.file_log_entry.path: file for file in self.hidden}
+        whole = {path for path, file in hidden.items() if file.is_fully_replaced()}
+        return tuple(
+            with_new_vector(hidden[add.path], data_change=self.data_change) if add.path in hidden else add
+            for add in written
+            if add.path not in whole
+        )
 
     def with_marks(
         self, snapshot: Snapshot, matched: Iterable[tuple[ScanFile, RowIndexSet]], *, options: WriteOptions

@@ -1,0 +1,131 @@
+"""How are the live rows of a group of files copied into new ones?
+
+The rows are sorted before they are written: by file and physical position (`KEPT_ORDER`), or by a key that the caller
+computes from the columns (`optimize.clustering`). Spark reads files in an order of its own, so it is the sort alone
+that makes the order of the copy known, and with it the place of every row (`optimize.positions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ebbtide import spark_border as border
+from ebbtide.commands.row_level.counters import logical_rows
+from ebbtide.commands.row_level.work import FileWork
+from ebbtide.errors import InternalError
+from ebbtide.log import Snapshot
+from ebbtide.scan import PositionedScan, RowIdColumns, ScanFile, scan_with_positions
+from ebbtide.write import WriteTarget, WrittenFiles, discard, write_files
+
+__all__ = ["KEPT_ORDER", "GroupCopy", "KeptOrder", "RowOrder", "copy_group"]
+
+# Spark reads a file of this size about as fast as it opens one: smaller files are better read by several tasks at once,
+# and their rows sent to the one that writes.
+_OPENING_BYTES: Final = 4 * 1024 * 1024
+# A row's place in one number that Spark sorts by its bits: 23 bits for the file, 40 for the row.
+_ROW_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupCopy:
+    """Files, as they were when they were read, and what replaces them."""
+
+    files: tuple[ScanFile, ...]
+    work: FileWork
+    keeps_row_ids: bool
+    # Whether the place of every row in the new files is known.
+    keeps_order: bool
+    # How often winners made it necessary to copy these files once more.
+    times_redone: int = 0
+
+
+class RowOrder(Protocol):
+    """In which order rows are written, and to how many files."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the place of each row follows from its place in the old files."""
+
+    def sorted(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
+        """The rows in the order in which they are to be written, in as many parts as there shall be files."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOrder:
+    """File after file, each by physical position, into one new file."""
+
+    @property
+    def is_kept(self) -> bool:
+        return True
+
+    def sorted(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
+        size = sum(file.add.size for file in files)
+        is_many_small = size < len(files) * _OPENING_BYTES
+        rows, place = with_places(spark, scan, files)
+        together = rows.repartition(1) if is_many_small else rows.coalesce(1)
+        return together.sortWithinPartitions(F.col(place)).drop(place)
+
+
+KEPT_ORDER: Final = KeptOrder()
+
+
+def with_places(spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> tuple[DataFrame, str]:
+    """The scanned rows with a column that orders them by the file's number in `files` and by physical position."""
+    names = border.HelperNames(scan.columns)
+    place, number, key = names.pick("place"), names.pick("number"), names.pick("key")
+    number_of = {file.spark_path: at for at, file in enumerate(files)}
+    table = pa.table(
+        {
+            key: pa.array(list(scan.files), pa.int64()),
+            number: pa.array([number_of[file.spark_path] for file in scan.files.values()], pa.int64()),
+        }
+    )
+    schema = T.StructType([T.StructField(name, T.LongType()) for name in (key, number)])
+    numbers = F.broadcast(border.frame_from_arrow(spark, table, schema))
+    numbered = scan.frame.join(numbers, F.col(scan.file_column) == F.col(key))
+    ordered = numbered.withColumn(place, F.shiftleft(F.col(number), _ROW_BITS).bitwiseOR(F.col(scan.row_column)))
+    return ordered.drop(key, number), place
+
+
+def copy_group(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], order: RowOrder, *, times_redone: int = 0
+) -> GroupCopy:
+    """Write the live rows of the files, all of one partition, to new files. After an error nothing is left."""
+    ids = RowIdColumns.of(snapshot)
+    target = WriteTarget.of(snapshot)
+    scan = scan_with_positions(spark, snapshot, files, row_ids=ids)
+    rows = order.sorted(spark, scan, files).drop(scan.file_column, scan.row_column)
+    written = write_files(
+        spark,
+        rows,
+        target,
+        extra_columns=None if ids is None else ids.in_files,
+        data_change=False,
+        partition=_texts(files[0].add.partition_values, target.physical_partition_names),
+    )
+    _check_count(snapshot, files, written)
+    work = FileWork(replaced=tuple(file.add for file in files), written=written, data_change=False)
+    return GroupCopy(tuple(files), work, ids is not None, order.is_kept, times_redone)
+
+
+def _texts(values: Mapping[str, str | None], physical_names: Sequence[str]) -> list[str | None]:
+    return [values.get(name) for name in physical_names]
+
+
+def _check_count(snapshot: Snapshot, files: Sequence[ScanFile], written: WrittenFiles) -> None:
+    expected = logical_rows(file.add for file in files)
+    if expected is None or expected == written.num_rows:
+        return
+    discard(snapshot.store, [written])
+    raise InternalError(
+        f"{len(files)} files of {snapshot.store.url} have {expected} rows by the log, but {written.num_rows} were "
+        "copied. Nothing was committed.",
+        error_class="DELTA_NUM_RECORDS_MISMATCH",
+    )

@@ -1,0 +1,67 @@
+"""What was asked of an OPTIMIZE?
+
+The door has put everything into the request: which partitions, which order of rows, and the settings of the session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pyspark.sql import Column
+
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.config import GIB
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.storage import ObjectStore
+
+__all__ = ["DEFAULT_TARGET_BYTES", "OptimizeRequest", "OptimizeSettings", "Purpose"]
+
+DEFAULT_TARGET_BYTES: Final = GIB
+# optimize: small files and files with many marked rows. auto: the same after another command's commit. purge: every
+# file with a marked row, or with a column that the table does not have any more.
+Purpose = Literal["optimize", "auto", "purge"]
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeSettings:
+    """How large files shall be, and how much is done at once.
+
+    `target_bytes`: files are put together up to this size; None: what the table says, or 1 GiB. `min_bytes`: smaller
+    files are put together; None: those below the target. `max_deleted_share`: a file with a larger share of marked rows
+    is rewritten even if it is large, or alone. `threads`: groups of files that are written at the same time.
+    `checks_statistics`: refuse to order by a column without statistics, which no reader could profit from.
+    """
+
+    target_bytes: int | None = None
+    min_bytes: int | None = None
+    max_deleted_share: float = 0.05
+    threads: int = 15
+    checks_statistics: bool = True
+
+    def __post_init__(self) -> None:
+        if self.target_bytes is not None and self.target_bytes < 1:
+            raise RequestError(f"target_size={self.target_bytes}: a file needs a size of at least one byte.")
+        if self.min_bytes is not None and self.min_bytes < 0:
+            raise RequestError(f"min_size={self.min_bytes}: a size cannot be negative.")
+        if not 0 <= self.max_deleted_share <= 1:
+            raise RequestError(f"max_deleted_share={self.max_deleted_share}: a share is a number from 0 to 1.")
+        if self.threads < 1:
+            raise RequestError(f"threads={self.threads}: at least one thread is needed.")
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeRequest:
+    """Lay out the files of the partitions that `where` chooses (all when it is None) anew.
+
+    With `commit_per_group` each group of files is a commit of its own: a long run that dies keeps what it did.
+    """
+
+    store: ObjectStore
+    where: str | Column | None = None
+    settings: OptimizeSettings = field(default_factory=OptimizeSettings)
+    commit_per_group: bool = False
+    purpose: Purpose = "optimize"
+    options: WriteOptions = field(default_factory=WriteOptions)
+    hint: Snapshot | None = None

@@ -1,0 +1,104 @@
+"""What can be done for a table that lives for years?
+
+`TableMaintenance` holds the methods of `DeltaTable` that change how a table is stored, and not which rows it has:
+`optimize` now, and its sisters. `DeltaTable` inherits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from ebbtide.arguments import checked, condition, flag, integer, number, optional, text
+from ebbtide.commands.optimize.answer import optimize_frame
+from ebbtide.commands.optimize.command import OptimizeCommand
+from ebbtide.commands.optimize.request import OptimizeRequest
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.config import EngineConfig
+from ebbtide.errors import RequestError
+from ebbtide.log import Snapshot
+from ebbtide.session_settings import optimize_settings
+from ebbtide.storage import ObjectStore
+from ebbtide.temp_views import refresh_changed
+
+__all__ = ["DeltaOptimizeBuilder", "TableMaintenance"]
+
+
+class TableMaintenance:
+    """The maintenance of a table at a path."""
+
+    _spark: SparkSession
+    _store: ObjectStore
+    _storage_options: Mapping[str, str] | None
+    _config: EngineConfig
+    _latest: Snapshot | None
+    # The options of a changing call, on top of the settings of the session.
+    _options: Callable[..., WriteOptions]
+
+    def _snapshot(self) -> Snapshot:
+        raise NotImplementedError
+
+    @checked(
+        target_size=optional(integer),
+        min_size=optional(integer),
+        max_deleted_share=optional(number),
+        threads=optional(integer),
+        commit_per_group=flag,
+        user_metadata=optional(text),
+    )
+    def optimize(
+        self,
+        *,
+        target_size: int | None = None,
+        min_size: int | None = None,
+        max_deleted_share: float | None = None,
+        threads: int | None = None,
+        commit_per_group: bool = False,
+        user_metadata: str | None = None,
+    ) -> DeltaOptimizeBuilder:
+        """Put small files together: say where, then `.executeCompaction()`.
+
+        Files below `min_size` bytes are put together up to `target_size`, and so are files with a larger share of
+        deleted rows than `max_deleted_share`. `threads` groups of files are written at the same time. With
+        `commit_per_group` each of them is a commit of its own, so that a long run that dies keeps what it did. What is
+        None is taken from the session's settings (`spark.databricks.delta.optimize.*`), then from the table's
+        properties.
+        """
+        settings = optimize_settings(
+            self._spark,
+            target_bytes=target_size,
+            min_bytes=min_size,
+            max_deleted_share=max_deleted_share,
+            threads=threads,
+        )
+        options = self._options(user_metadata=user_metadata).without_transaction()
+        request = OptimizeRequest(
+            self._store, settings=settings, commit_per_group=commit_per_group, options=options, hint=self._latest
+        )
+        return DeltaOptimizeBuilder(self._spark, request)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaOptimizeBuilder:
+    """An OPTIMIZE in the making, as delta-spark has it."""
+
+    _spark: SparkSession = field(repr=False)
+    _request: OptimizeRequest = field(repr=False)
+
+    @checked(partitionFilter=condition)
+    def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
+        """Only the partitions for which the condition is true; it may use partition columns alone."""
+        if self._request.where is not None:
+            raise RequestError("where() was called before. Write one condition: where('a = 1 AND b = 2').")
+        return replace(self, _request=replace(self._request, where=partitionFilter))
+
+    def executeCompaction(self) -> DataFrame:
+        """Put small files together. One row: the table's path, and what was done."""
+        return self._execute(self._request)
+
+    def _execute(self, request: OptimizeRequest) -> DataFrame:
+        result = OptimizeCommand(self._spark, request).run()
+        refresh_changed(self._spark, request.store.url)
+        return optimize_frame(self._spark, request.store.spark_path, result.metrics)
