@@ -70,7 +70,7 @@ DELTA_SPARK = {
 # What delta-spark does not have, and what it has and we do not yet.
 OURS = {"count", "delete_matching", "files", "to_request", "url", "version"}
 DELTA_SPARK_ALONE = {
-    *("generate", "vacuum", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport", "optimize"),
+    *("generate", "vacuum", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport"),
     *(
         "restoreToVersion",
         "restoreToTimestamp",
