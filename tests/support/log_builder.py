@@ -19,7 +19,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ebbtide.errors import CorruptTableError, ObjectExistsError, ObjectNotFoundError
+from ebbtide.errors import CorruptTableError, ObjectExistsError, ObjectNotFoundError, StorageError
 from ebbtide.storage import ObjectMeta, ObjectStore
 
 __all__ = [
@@ -120,7 +120,7 @@ class MemoryStore:
         self.reads: list[str] = []
         self.listings: list[str | None] = []
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         base = f"{prefix}/" if prefix else ""
         paths = [path for path in self.objects if path.startswith(base) and (not start_after or path > start_after)]
         return iter([self._meta(path) for path in sorted(paths)])
@@ -156,6 +156,11 @@ class MemoryStore:
 
     def delete(self, path: str) -> None:
         self.objects.pop(path, None)
+
+    def delete_all(self, paths: Sequence[str]) -> dict[str, StorageError]:
+        for path in paths:
+            self.delete(path)
+        return {}
 
     def _data(self, path: str) -> bytes:
         if path not in self.objects:

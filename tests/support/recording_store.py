@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ebbtide.errors import StorageError
 from ebbtide.storage import ObjectMeta, ObjectStore
 
 __all__ = ["RecordingStore"]
@@ -26,8 +27,8 @@ class RecordingStore:
     def spark_path(self) -> str:
         return self.inner.spark_path
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self.inner.list(prefix, start_after=start_after)
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
+        return self.inner.list(prefix, start_after=start_after, in_order=in_order)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
         return self.inner.list_directory(prefix, start_after=start_after)
@@ -51,3 +52,6 @@ class RecordingStore:
 
     def delete(self, path: str) -> None:
         self.inner.delete(path)
+
+    def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
+        return self.inner.delete_all(paths)

@@ -5,9 +5,10 @@ All of them wrap a real store. `op` is the method's name; `path` its first argum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 
+from ebbtide.errors import StorageError
 from ebbtide.storage import ObjectMeta, ObjectStore
 
 Hook = Callable[[str, str], None]
@@ -45,7 +46,7 @@ class HookedStore:
         if self._after is not None:
             self._after(op, path)
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         return iter(self._call("list", prefix, lambda: [*self.inner.list(prefix, start_after=start_after)]))
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
@@ -71,6 +72,9 @@ class HookedStore:
 
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
+
+    def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
+        return self._call("delete_all", "".join(paths[:1]), lambda: self.inner.delete_all(paths))
 
     def _call(self, op, path, operation):
         self.calls.append((op, path))

@@ -24,7 +24,7 @@ from ebbtide.protocol.properties import TableProperties
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["InCommitTimes", "file_times", "first_version_since", "in_commit_times", "read_commit_info"]
-__all__ += ["snapshot_timestamp_ms", "version_at_timestamp"]
+__all__ += ["newest_commit_at", "snapshot_timestamp_ms", "version_at_timestamp"]
 
 # commitInfo comes first in commits that carry their time; it nearly always fits into this much.
 _FIRST_READ_BYTES = 16 * 1024
@@ -119,6 +119,16 @@ def first_version_since(store: ObjectStore, timestamp_ms: int, *, config: Engine
     if timestamp_ms > time_of(versions[-1]):
         raise _too_late(store, timestamp_ms, versions[-1], time_of)
     return versions[bisect_left(versions, timestamp_ms, key=time_of)]
+
+
+def newest_commit_at(store: ObjectStore, timestamp_ms: int, *, config: EngineConfig = DEFAULT_CONFIG) -> int | None:
+    """The newest commit that was made at or before `timestamp_ms`, whether or not its version can be rebuilt."""
+    commits = list_log(store).commits
+    head = read_head(store, version=None, config=config)
+    time_of = _clock(store, commits, in_commit_times(head.protocol, head.metadata), config)
+    versions = sorted(commits)
+    position = bisect_right(versions, timestamp_ms, key=time_of)
+    return versions[position - 1] if position else None
 
 
 def _dated_versions(store: ObjectStore, config: EngineConfig) -> tuple[list[int], Callable[[int], int]]:

@@ -17,6 +17,7 @@ from ebbtide.protocol.json_fields import INT64_MAX
 __all__ = [
     "CHANGE_DATA_DIRECTORY",
     "LAST_CHECKPOINT",
+    "LAST_VACUUM_INFO",
     "LOG_DIRECTORY",
     "SIDECAR_DIRECTORY",
     "CheckpointName",
@@ -28,6 +29,7 @@ __all__ = [
     "checkpoint_name",
     "checksum_name",
     "commit_name",
+    "compacted_name",
     "listing_start",
     "log_path",
     "parse_log_name",
@@ -39,6 +41,7 @@ LOG_DIRECTORY: Final = "_delta_log"
 SIDECAR_DIRECTORY: Final = "_delta_log/_sidecars"
 CHANGE_DATA_DIRECTORY: Final = "_change_data"
 LAST_CHECKPOINT: Final = "_last_checkpoint"
+LAST_VACUUM_INFO: Final = "_last_vacuum_info"
 
 _NAME = re.compile(
     r"(?P<version>[0-9]{20})\."
@@ -126,6 +129,10 @@ def checkpoint_name(version: int) -> str:
 
 def v2_checkpoint_name(version: int, uuid: UUID, format: Literal["json", "parquet"] = "parquet") -> str:
     return f"{version:020d}.checkpoint.{uuid}.{format}"
+
+
+def compacted_name(version: int, end_version: int) -> str:
+    return f"{version:020d}.{end_version:020d}.compacted.json"
 
 
 def log_path(name: str) -> str:

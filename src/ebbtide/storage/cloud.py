@@ -7,7 +7,7 @@ in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
@@ -21,7 +21,7 @@ from ebbtide.storage.failures import call_service, service_failure, service_stat
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
 from ebbtide.storage.names import is_after, utf8_order, validate_path, validate_prefix, validate_range
 from ebbtide.storage.options import StoreOptions
-from ebbtide.storage.store import ObjectMeta
+from ebbtide.storage.store import ObjectMeta, can_seek
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta as ServiceMeta
@@ -41,19 +41,17 @@ _LAST_CHARACTER: Final = "\U0010ffff"
 class CloudStore:
     """Objects below one key prefix of a bucket, container or memory store.
 
-    `is_listing_ordered`: the service promises ascending UTF-8 order, so listings can stream and seek. Elsewhere
-    (Azure with a hierarchical namespace, S3 directory buckets) a listing is collected and sorted first.
+    Where the service promises ascending UTF-8 order, listings stream and seek. Elsewhere (Azure with a hierarchical
+    namespace, S3 directory buckets) a listing is collected and sorted first.
     """
 
     __slots__ = ("_is_listing_ordered", "_location", "_options", "_service")
 
-    def __init__(
-        self, service: Service, location: Location, options: StoreOptions, *, is_listing_ordered: bool
-    ) -> None:
+    def __init__(self, service: Service, location: Location, options: StoreOptions) -> None:
         self._service = service
         self._location = location
         self._options = options
-        self._is_listing_ordered = is_listing_ordered
+        self._is_listing_ordered = can_seek(self)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A store holds credentials, so it cannot be pickled or copied. Open it again by its URL.")
@@ -69,8 +67,8 @@ class CloudStore:
     def spark_path(self) -> str:
         return self._location.spark_path
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        return self._below(validate_prefix(prefix), start_after)
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
+        return self._below(validate_prefix(prefix), start_after, in_order=in_order)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
         directory = validate_prefix(prefix)
@@ -143,6 +141,25 @@ class CloudStore:
 
         self._run("delete", path, remove)
 
+    def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
+        keys = [self._key(validate_path(path)) for path in paths]
+        try:
+            if keys:
+                self._run("delete", "", lambda: obstore.delete(self._service, keys))
+            return {}
+        except StorageError:
+            # The service does not say which of them failed, and some count a missing object as a failure.
+            return self._delete_each(paths)
+
+    def _delete_each(self, paths: Sequence[str]) -> dict[str, StorageError]:
+        failed: dict[str, StorageError] = {}
+        for path in paths:
+            try:
+                self.delete(path)
+            except StorageError as error:
+                failed[path] = error
+        return failed
+
     # --- names --------------------------------------------------------------------------------------------------------
 
     def _key(self, path: str) -> str:
@@ -158,10 +175,13 @@ class CloudStore:
 
     # --- listing ------------------------------------------------------------------------------------------------------
 
-    def _below(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    def _below(self, prefix: str, start_after: str | None, *, in_order: bool = True) -> Iterator[ObjectMeta]:
         found = self._stream(prefix, start_after)
         if self._is_listing_ordered:
             ordered = self._checked_order(_without_markers(found))
+        elif not in_order:
+            # Such services list a directory before what is in it, too, so markers are still recognised.
+            ordered = _without_markers(found)
         else:
             ordered = _without_markers(sorted(found, key=lambda meta: utf8_order(meta.path)))
         return (meta for meta in ordered if is_after(meta.path, start_after))

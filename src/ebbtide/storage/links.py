@@ -15,7 +15,7 @@ from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.store import ObjectStore, is_local
 
-__all__ = ["ensure_no_links_outside", "paths_outside"]
+__all__ = ["ensure_no_links_outside", "paths_outside", "relative_through_links"]
 
 
 def ensure_no_links_outside(store: ObjectStore) -> None:
@@ -49,6 +49,19 @@ def paths_outside(store: ObjectStore, relative_paths: Iterable[str]) -> Iterator
         full = root / path
         if not is_inside[directory] or (full.is_symlink() and not _is_below(os.path.realpath(full), real_root)):
             yield path
+
+
+def relative_through_links(store: ObjectStore, absolute_url: str) -> str | None:
+    """The path below the root of a file that a URL names by another way: the root, or the URL, may be a link's.
+
+    None when the file is elsewhere; that of a directory that does not exist is elsewhere, too.
+    """
+    if not is_local(store) or not absolute_url.startswith("file://"):
+        return None
+    real_root = os.path.realpath(_root(store))
+    parent, _, name = unquote(absolute_url.removeprefix("file://")).rpartition("/")
+    real_parent = os.path.realpath(parent)
+    return os.path.relpath(f"{real_parent}/{name}", real_root) if _is_below(real_parent, real_root) else None
 
 
 def _root(store: ObjectStore) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -18,8 +18,9 @@ from ebbtide.errors import CorruptTableError, StorageError
 from ebbtide.storage.durable import checksum_sidecar, create_file, replace_file
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
-from ebbtide.storage.names import is_after, utf8_order, validate_path, validate_prefix, validate_range
+from ebbtide.storage.names import is_after, is_utf8, utf8_order, validate_path, validate_prefix, validate_range
 from ebbtide.storage.store import ObjectMeta
+from ebbtide.storage.unlinked import delete_files
 
 __all__ = ["LocalStore"]
 
@@ -50,7 +51,8 @@ class LocalStore:
     def spark_path(self) -> str:
         return self._location.spark_path
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
+        del in_order  # one directory at a time is sorted, which costs nothing beside reading it
         return self._walk(validate_prefix(prefix), start_after)
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
@@ -112,6 +114,9 @@ class LocalStore:
         except OSError as error:
             raise os_failure(error, "delete", self._shown(path)) from error
 
+    def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
+        return delete_files(self, paths)
+
     def _file(self, path: str) -> Path:
         return self._root / validate_path(path)
 
@@ -144,7 +149,7 @@ class LocalStore:
             return
         except OSError as error:
             raise os_failure(error, "list", self._shown(prefix)) from error
-        for path in sorted((base + name for name in names if _is_utf8(name)), key=utf8_order):
+        for path in sorted((base + name for name in names if is_utf8(name)), key=utf8_order):
             if is_after(path, start_after) and (found := self._regular_file(path)) is not None:
                 yield found
 
@@ -184,7 +189,7 @@ class LocalStore:
         except OSError as error:
             raise os_failure(error, "list", self._shown(prefix)) from error
         base = f"{prefix}/" if prefix else ""
-        paths = [(base + name, is_directory) for name, is_directory in found if _is_utf8(name)]
+        paths = [(base + name, is_directory) for name, is_directory in found if is_utf8(name)]
         return sorted(paths, key=lambda entry: utf8_order(entry[0] + "/" if entry[1] else entry[0]))
 
 
@@ -196,11 +201,6 @@ def _kind(path: Path) -> str:
 
 def _can_hold_after(directory: str, start_after: str | None) -> bool:
     return start_after is None or start_after.startswith(directory) or is_after(directory, start_after)
-
-
-def _is_utf8(name: str) -> bool:
-    # Python maps bytes that are not UTF-8 to lone surrogates.
-    return name.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

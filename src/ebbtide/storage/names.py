@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ebbtide.errors import RequestError
 
-__all__ = ["validate_path", "validate_prefix", "validate_range", "is_after", "utf8_order"]
+__all__ = ["validate_path", "validate_prefix", "validate_range", "is_after", "is_utf8", "utf8_order"]
 
 # Larger offsets and lengths would overflow the signed 64-bit numbers that files and services use.
 MAX_OFFSET = 2**62
@@ -17,6 +17,12 @@ def utf8_order(path: str) -> bytes:
 
 def is_after(path: str, start_after: str | None) -> bool:
     return start_after is None or utf8_order(path) > utf8_order(start_after)
+
+
+def is_utf8(name: str) -> bool:
+    """Whether the name of a local file is UTF-8; no log can name one that is not."""
+    # Python maps bytes that are not UTF-8 to lone surrogates.
+    return name.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def validate_path(path: str) -> str:

@@ -41,14 +41,14 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
     if location.kind == "file":
         return LocalStore(location)
     if location.kind == "memory":
-        return CloudStore(_shared_memory(location.container), location, options, is_listing_ordered=True)
+        return CloudStore(_shared_memory(location.container), location, options)
     if location.kind == "azure":
         location, options = _with_account(location, options)
     service = call_service(
         lambda: _service(location, options),
         lambda error: _refusal(error, location, options),
     )
-    return CloudStore(service, location, options, is_listing_ordered=_is_listing_ordered(location))
+    return CloudStore(service, location, options)
 
 
 def _service(location: Location, options: StoreOptions) -> Service:
@@ -79,11 +79,6 @@ def _shared_memory(name: str) -> MemoryStore:
     """One store per name and process: two tables opened on one URL see the same bytes, as on a real service."""
     with _memory_stores_lock:
         return _memory_stores.setdefault(name, MemoryStore())
-
-
-def _is_listing_ordered(location: Location) -> bool:
-    is_directory_bucket = location.container.endswith("--x-s3")
-    return location.kind == "gs" or (location.kind == "s3" and not is_directory_bucket)
 
 
 def _with_account(location: Location, options: StoreOptions) -> tuple[Location, StoreOptions]:

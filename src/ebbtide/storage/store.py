@@ -1,17 +1,19 @@
 """What may the other packages ask of a place that holds bytes?
 
-`ObjectStore` is the whole answer: ten members, no more, so that a test can wrap a store in a few lines. A store knows
-nothing about Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the log
-calls `a%20b.parquet` is `a b.parquet` here.
+`ObjectStore` is the whole answer: eleven members, no more, so that a test can wrap a store in a few lines. A store
+knows nothing about Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the
+log calls `a%20b.parquet` is `a b.parquet` here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["ObjectMeta", "ObjectStore", "is_local"]
+from ebbtide.errors import StorageError
+
+__all__ = ["ObjectMeta", "ObjectStore", "can_seek", "is_local"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,12 @@ class ObjectStore(Protocol):
     def spark_path(self) -> str:
         """The root as Spark expects it: not percent-encoded, `s3://` as `s3a://`; `file:/tmp/a b`."""
 
-    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         """Every object below the directory `prefix` ("" is the root) at any depth, ascending.
 
-        `start_after` is a full path of this store, exclusive; it need not exist.
+        `start_after` is a full path of this store, exclusive; it need not exist. Where the service promises no order,
+        the listing is collected and sorted first; `in_order=False` takes the objects as they come instead, in as
+        little memory as a page needs.
         """
 
     def list_directory(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectMeta]:
@@ -80,7 +84,21 @@ class ObjectStore(Protocol):
     def delete(self, path: str) -> None:
         """Delete the object; one that does not exist is fine."""
 
+    def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
+        """Delete many objects in as few requests as the service allows; the answer is what stayed, and why.
+
+        One that does not exist is fine. Symbolic links are neither followed nor deleted: a path that is one, or leads
+        through one, stays.
+        """
+
 
 def is_local(store: ObjectStore) -> bool:
     """Whether the store is a local directory: a look at one object costs no request, a listing reads all names."""
     return store.url.startswith("file:")
+
+
+def can_seek(store: ObjectStore) -> bool:
+    """Whether a listing can start anywhere without reading what comes before, because the service lists in order."""
+    scheme, _, rest = store.url.partition("://")
+    # A directory bucket of S3 lists in no order.
+    return scheme in {"gs", "memory"} or (scheme == "s3" and not rest.partition("/")[0].endswith("--x-s3"))
