@@ -309,6 +309,30 @@ def test_deleting_a_directory_name_deletes_nothing(store):
     assert paths(store.list("")) == ["a/x"]
 
 
+def test_many_are_deleted_at_once_and_missing_ones_do_not_matter(store):
+    kept = ["a/kept", "b"]
+    gone = [f"dir/{name}" for name in ODD_NAMES] + [f"many/{number:02d}" for number in range(40)]
+    fill(store, *kept, *gone)
+    assert store.delete_all([*gone[:3], "never/was", "a/kept/below", *gone[3:], "dir"]) == {}
+    assert paths(store.list("")) == kept
+    assert store.delete_all(gone) == {}
+    assert store.delete_all([]) == {}
+
+
+@pytest.mark.parametrize("path", ["../x", "", "a//b"])
+def test_a_path_that_no_object_can_have_is_refused_before_any_is_deleted(store, path):
+    fill(store, "a")
+    with pytest.raises(RequestError):
+        store.delete_all(["a", path])
+    assert paths(store.list("")) == ["a"]
+
+
+def test_listing_in_no_order_finds_the_same_objects(store):
+    fill(store, "b/2", "a", "b/1", "c/d/e", "_x")
+    assert sorted(paths(store.list("", in_order=False))) == sorted(paths(store.list("")))
+    assert sorted(paths(store.list("b", in_order=False))) == ["b/1", "b/2"]
+
+
 def test_what_one_handle_writes_another_sees(open_again):
     open_again().put_if_absent("a", b"bytes")
     assert open_again().read("a") == b"bytes"

@@ -121,11 +121,12 @@ def first_version_since(store: ObjectStore, timestamp_ms: int, *, config: Engine
     return versions[bisect_left(versions, timestamp_ms, key=time_of)]
 
 
-def newest_commit_at(store: ObjectStore, timestamp_ms: int, *, config: EngineConfig = DEFAULT_CONFIG) -> int | None:
+def newest_commit_at(
+    store: ObjectStore, timestamp_ms: int, times: InCommitTimes | None, config: EngineConfig
+) -> int | None:
     """The newest commit that was made at or before `timestamp_ms`, whether or not its version can be rebuilt."""
     commits = list_log(store).commits
-    head = read_head(store, version=None, config=config)
-    time_of = _clock(store, commits, in_commit_times(head.protocol, head.metadata), config)
+    time_of = _clock(store, commits, times, config)
     versions = sorted(commits)
     position = bisect_right(versions, timestamp_ms, key=time_of)
     return versions[position - 1] if position else None

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import obstore
 import obstore.exceptions as obstore_errors
 
-from ebbtide.errors import CorruptTableError, DeltaError, StorageError
+from ebbtide.errors import CorruptTableError, DeltaError, ObjectNotFoundError, StorageError
 from ebbtide.storage.failures import call_service, service_failure, service_status, was_put_conflict
 from ebbtide.storage.locations import UNRESERVED_IN_PATH, Location
 from ebbtide.storage.names import is_after, utf8_order, validate_path, validate_prefix, validate_range
@@ -143,22 +143,18 @@ class CloudStore:
 
     def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
         keys = [self._key(validate_path(path)) for path in paths]
-        try:
-            if keys:
-                self._run("delete", "", lambda: obstore.delete(self._service, keys))
+        if not keys:
             return {}
-        except StorageError:
-            # The service does not say which of them failed, and some count a missing object as a failure.
-            return self._delete_each(paths)
-
-    def _delete_each(self, paths: Sequence[str]) -> dict[str, StorageError]:
-        failed: dict[str, StorageError] = {}
-        for path in paths:
-            try:
-                self.delete(path)
-            except StorageError as error:
-                failed[path] = error
-        return failed
+        shown = paths[0] if len(paths) == 1 else ""
+        try:
+            self._run("delete", shown, lambda: obstore.delete(self._service, keys))
+            return {}
+        except StorageError as error:
+            if len(paths) == 1:
+                return {} if isinstance(error, ObjectNotFoundError) else {paths[0]: error}
+        # The service does not say which of them failed, and some count a missing object as a failure.
+        half = len(paths) // 2
+        return {**self.delete_all(paths[:half]), **self.delete_all(paths[half:])}
 
     # --- names --------------------------------------------------------------------------------------------------------
 

@@ -155,16 +155,22 @@ def _root_of(store: ObjectStore) -> Path:
 
 @contextmanager
 def _opened(root: Path, path: str) -> Iterator[int]:
-    """A handle of the directory at `path` below the root. NotADirectoryError when a link is on the way."""
+    """A handle of the directory at `path` below the root.
+
+    FileNotFoundError when there is none; NotADirectoryError when a link is on the way.
+    """
     descriptor = os.open(root, _DIRECTORY)
     try:
         for name in path.split("/") if path else ():
             try:
                 inner = os.open(name, _NO_LINK, dir_fd=descriptor)
             except OSError as error:
-                if error.errno in _IN_THE_WAY:
+                if error.errno not in _IN_THE_WAY:
+                    raise
+                found = _look(descriptor, name)
+                if found is not None and stat.S_ISLNK(found.st_mode):
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
-                raise
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -181,7 +187,7 @@ def _look(descriptor: int, name: str) -> os.stat_result | None:
 
 def _delete(descriptor: int, name: str) -> None:
     found = _look(descriptor, name)
-    if found is None:
+    if found is None or stat.S_ISDIR(found.st_mode):
         return
     if not stat.S_ISREG(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "not a regular file")

@@ -316,3 +316,32 @@ def test_store_with_credentials_cannot_be_pickled_or_copied(copied):
     for secretive in (store, parse_options(options), Scrubber([SECRET])):
         with pytest.raises(TypeError, match="hold"):
             copied(secretive)
+
+
+# --- deleting many ----------------------------------------------------------------------------------------------------
+
+DELETED = (200, "<DeleteResult><Deleted><Key>t/x</Key></Deleted></DeleteResult>")
+REFUSED = "<DeleteResult><Error><Key>t/c</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+
+
+def test_a_thousand_objects_are_deleted_in_one_request(store, script):
+    script.answers = [DELETED]
+    assert store.delete_all([f"part-{number}.parquet" for number in range(1000)]) == {}
+    assert script.requests == ["POST"]
+
+
+@pytest.mark.parametrize("refusal", [(403, ""), (200, REFUSED)], ids=["request", "object"])
+def test_an_object_that_cannot_be_deleted_is_found_by_halves_and_named(store, script, refusal):
+    # All four; a and b; c and d; c; d.
+    script.answers = [refusal, DELETED, refusal, refusal, DELETED]
+    failed = store.delete_all(["a", "b", "c", "d"])
+    assert script.requests == ["POST"] * 5
+    assert list(failed) == ["c"]
+    assert isinstance(failed["c"], StorageError)
+    assert "s3://bucket/t/c" in str(failed["c"])
+    assert SECRET not in str(failed["c"])
+
+
+def test_a_service_that_is_gone_fails_for_every_object(store, script):
+    script.answers = [(403, "")]
+    assert list(store.delete_all(["a", "b", "c"])) == ["a", "b", "c"]

@@ -68,9 +68,10 @@ class VacuumCommand:
         if request.dry_run:
             return self._result(found, planned, cutoff_ms)
         newest = self._start(snapshot, retention, planned)
-        deletion = self._delete(found, self._protect_anew(snapshot, newest, cutoff_ms, retention), planned)
+        still_needed = self._protect_anew(snapshot, newest, cutoff_ms, retention)
+        deletion = self._delete(newest, found, still_needed, planned)
         done = VacuumMetrics(found.num_paths, found.files.size_in_bytes, deletion.num_deleted, found.num_directories)
-        version = self._end(deletion, done)
+        version = self._end(newest, deletion, done)
         if not deletion.num_failed and not request.keep_versions:
             self._remember(expired)
         return self._result(found, done, cutoff_ms, version, deletion)
@@ -92,7 +93,9 @@ class VacuumCommand:
         survey = Survey(self._store, hidden_names_of(snapshot), protected, cutoff_ms, self._on_phase)
         return survey.run(split_points(snapshot))
 
-    def _delete(self, found: Findings, protected: ProtectedPaths, planned: VacuumMetrics) -> Deletion:
+    def _delete(
+        self, snapshot: Snapshot, found: Findings, protected: ProtectedPaths, planned: VacuumMetrics
+    ) -> Deletion:
         deletion = Deletion(self._store)
         total = planned.num_files_to_delete
 
@@ -103,7 +106,7 @@ class VacuumCommand:
             deletion.delete_files(paths(), lambda done: self._on_phase(f"Deleting: {done:,} of {total:,}"))
             deletion.remove_directories(found.empty_directories)
         except DeltaError:
-            self._commit(Operation("VACUUM END", {"status": "FAILED"}))
+            self._commit(snapshot, Operation("VACUUM END", {"status": "FAILED"}))
             raise
         return deletion
 
@@ -118,25 +121,25 @@ class VacuumCommand:
         if retention.specified_ms is not None:
             parameters["specifiedRetentionMillis"] = retention.specified_ms
         metrics = _chosen(planned, "numFilesToDelete", "sizeOfDataToDelete")
-        started = self._commit(Operation("VACUUM START", parameters, metrics))
+        started = self._commit(snapshot, Operation("VACUUM START", parameters, metrics))
         if started is not None:
             return started
         newest = load_snapshot(self._store, config=self._config, hint=snapshot)
         ensure_writable(newest.protocol, newest.metadata)
         return newest
 
-    def _end(self, deletion: Deletion, done: VacuumMetrics) -> int | None:
+    def _end(self, snapshot: Snapshot, deletion: Deletion, done: VacuumMetrics) -> int | None:
         status = "FAILED" if deletion.num_failed else "COMPLETED"
         metrics = _chosen(done, "numDeletedFiles", "numVacuumedDirectories")
-        ended = self._commit(Operation("VACUUM END", {"status": status}, metrics))
+        ended = self._commit(snapshot, Operation("VACUUM END", {"status": status}, metrics))
         return None if ended is None else ended.version
 
-    def _commit(self, operation: Operation) -> Snapshot | None:
+    def _commit(self, hint: Snapshot, operation: Operation) -> Snapshot | None:
         """A commit without actions. None where VACUUM is not recorded."""
         if not self._is_logged:
             return None
         operation = replace(operation, user_metadata=self._request.options.user_metadata)
-        transaction = Transaction.begin(self._store, config=self._config, clock=self._clock)
+        transaction = Transaction.begin(self._store, config=self._config, hint=hint, clock=self._clock)
         return transaction.commit([], operation, allow_empty=True).snapshot
 
     def _remember(self, expired: int | None) -> None:

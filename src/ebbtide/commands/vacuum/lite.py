@@ -18,7 +18,7 @@ from ebbtide.commands.vacuum.protected import ProtectedPaths, hash_path, vector_
 from ebbtide.commands.vacuum.survey import Findings
 from ebbtide.errors import CorruptTableError, ObjectNotFoundError, RequestError
 from ebbtide.log import Snapshot, read_commit
-from ebbtide.log.commit_times import newest_commit_at
+from ebbtide.log.commit_times import in_commit_times, newest_commit_at
 from ebbtide.log.listing import list_log
 from ebbtide.protocol.actions import Action, AddCDCFile, RemoveFile
 from ebbtide.protocol.json_fields import JsonFields, load_json_object
@@ -36,7 +36,8 @@ _MAX_INFO_BYTES: Final = 1024 * 1024
 
 def expired_commits(snapshot: Snapshot, cutoff_ms: int) -> int | None:
     """The newest version that was committed before the cutoff, and so lies outside of the retention."""
-    return newest_commit_at(snapshot.store, cutoff_ms, config=snapshot.config)
+    times = in_commit_times(snapshot.protocol, snapshot.metadata)
+    return newest_commit_at(snapshot.store, cutoff_ms, times, snapshot.config)
 
 
 def find_in_log(snapshot: Snapshot, protected: ProtectedPaths, cutoff_ms: int, newest: int | None) -> Findings:
