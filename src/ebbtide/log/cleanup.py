@@ -47,10 +47,13 @@ _DAY_MS: Final = 86_400_000
 _MAX_TRIES: Final = 3
 
 
-def clean_up_log(snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None = None) -> tuple[str, ...]:
+def clean_up_log(
+    snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None = None, dry_run: bool = False
+) -> tuple[str, ...]:
     """Delete expired log files and return their paths: none when there is nothing to do or it is not allowed.
 
-    UnsupportedFeatureError when the table has a feature whose writer rules Ebbtide does not know.
+    `dry_run` returns the same paths and deletes nothing. UnsupportedFeatureError when the table has a feature whose
+    writer rules Ebbtide does not know.
     """
     properties = snapshot.properties
     if not properties.enable_expired_log_cleanup:
@@ -64,10 +67,14 @@ def clean_up_log(snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None
     if boundary is None or boundary < properties.require_checkpoint_protection_before_version:
         return ()
     expired = [(name, meta.path) for name, meta in _log_files(snapshot.store) if _is_below(name, boundary)]
-    _delete(snapshot.store, expired)
+    if not dry_run:
+        _delete(snapshot.store, expired)
     deleted = [path for _, path in expired]
     if any(isinstance(name, (CheckpointName, V2CheckpointName)) for name, _ in expired):
-        deleted += _delete_sidecars(snapshot.store, min(cutoff_ms, _midnight(now_ms - _DAY_MS)), config)
+        sidecars = _unnamed_sidecars(snapshot.store, boundary, min(cutoff_ms, _midnight(now_ms - _DAY_MS)), config)
+        if not dry_run:
+            _delete_each(snapshot.store, sidecars)
+        deleted += sidecars
     return tuple(deleted)
 
 
@@ -160,20 +167,22 @@ def _delete(store: ObjectStore, expired: list[tuple[LogName, str]]) -> None:
     first = next((path for name, path in expired if isinstance(name, CommitName)), None)
     if first is not None:
         store.delete(first)
-    for _ in prefetched(store.delete, [path for _, path in expired if path != first], ahead=choose_read_ahead(store)):
+    _delete_each(store, [path for _, path in expired if path != first])
+
+
+def _delete_each(store: ObjectStore, paths: list[str]) -> None:
+    for _ in prefetched(store.delete, paths, ahead=choose_read_ahead(store)):
         pass
 
 
-def _delete_sidecars(store: ObjectStore, oldest_kept_ms: int, config: EngineConfig) -> list[str]:
+def _unnamed_sidecars(store: ObjectStore, boundary: int, oldest_kept_ms: int, config: EngineConfig) -> list[str]:
+    """The old sidecars that no checkpoint from the boundary on names."""
     candidates = [
         meta.path for meta in store.list_directory(SIDECAR_DIRECTORY) if meta.last_modified_ms < oldest_kept_ms
     ]
     if not candidates:
         return []
     # An unreadable checkpoint may name any of them: its error ends the cleanup here.
-    checkpoints = [open_checkpoint(store, files, config) for files in list_log(store).checkpoints]
-    named = {path for checkpoint in checkpoints for path in checkpoint.sidecar_paths}
-    unnamed = [path for path in candidates if path not in named]
-    for _ in prefetched(store.delete, unnamed, ahead=choose_read_ahead(store)):
-        pass
-    return unnamed
+    kept = [files for files in list_log(store).checkpoints if files.version >= boundary]
+    named = {path for files in kept for path in open_checkpoint(store, files, config).sidecar_paths}
+    return [path for path in candidates if path not in named]

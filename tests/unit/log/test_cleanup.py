@@ -306,3 +306,17 @@ def test_unreadable_kept_checkpoint_keeps_all_sidecars():
         cleaned(log, day=42)
     assert sidecars(log.store) == before
     assert_readable(log.store, range(10, 40, 7))
+
+
+# --- a dry run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"head": V2, "configuration": V2_POLICY}], ids=["classic", "v2"])
+def test_dry_run_names_what_would_go_and_deletes_nothing(options):
+    log = history(50, checkpoints=(5, 10, 20), **options)
+    before = dict(log.store.objects)
+    planned = cleaned(log, day=49, dry_run=True)
+    assert log.store.objects == before
+    assert planned
+    assert planned == cleaned(log, day=49)
+    assert set(log.store.objects) == set(before) - set(planned)
