@@ -36,6 +36,7 @@ __all__ = [
     "flag",
     "frame",
     "integer",
+    "integers",
     "moment",
     "names",
     "number",
@@ -149,6 +150,10 @@ def _first_non_text(values: Iterable[Any]) -> str | None:
     return next((_holds(item) for item in items if not isinstance(item, str)), None)
 
 
+def _first_non_int(values: Iterable[Any]) -> str | None:
+    return next((_holds(item) for item in values if not _is_int(item)), None)
+
+
 def _first_non_text_pair(values: Mapping[Any, Any]) -> str | None:
     return _first_non_text(item for pair in values.items() for item in pair)
 
@@ -177,6 +182,7 @@ table_path = Check("the path or URL of a table as a str or pathlib.Path", _is_pa
 text = Check("a str", _is_a(str))
 integer = Check("an int", _is_int)
 number = Check("a number", lambda value: _is_int(value) or isinstance(value, float))
+integers = Check("a list of ints", _is_a(list, tuple, set, frozenset), wrong_item=_first_non_int)
 flag = Check("True or False", _is_a(bool))
 condition = Check("SQL text or a Column", _is_a(str, Column), "Write it like \"id > 5\" or col('id') > 5.")
 moment = Check(

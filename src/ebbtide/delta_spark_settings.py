@@ -29,9 +29,12 @@ _FOLLOWED: Final = frozenset(
         "optimize.maxThreads",
         "optimize.minFileSize",
         "optimize.zorder.checkStatsCollection.enabled",
+        "retentionDurationCheck.enabled",
         "schema.autoMerge.enabled",
         "tableExpressions.allowedFunctions",
         "update.deletionVectors.persistent",
+        "vacuum.lite.enabled",
+        "vacuum.logging.enabled",
         "write.txnAppId",
         "write.txnVersion",
         "write.txnVersion.autoReset.enabled",
@@ -70,6 +73,8 @@ _AS_BY_DEFAULT: Final = {
     "stats.collect.using.tableSchema": "true",
     "typeWidening.allowAutomaticWidening": "always",
     "updateAndMergeCastingFollowsAnsiEnabledFlag": "false",
+    # Not delta-spark's default: there RETAIN counts for nothing, unless it is 0.
+    "vacuum.retentionWindowIgnore.enabled": "false",
     "variant.forceUsePreviewTableFeature": "false",
     "write.dataFilesToSubdir": "false",
     "write.utcTimestampPartitionValues": "true",
@@ -96,7 +101,7 @@ _HARMLESS: Final = (
     *("alter", "autoCompact.", "backfill.", "catalog.", "changeColumn.", "changelogV2.", "clone.", "clusteredTable."),
     *("commitMetrics.", "convert.", "coordinatedCommits.", "dummyFileManager.", "enableTableRedirect", "geo."),
     *("history.", "hms.", "hudi.", "iceberg.", "identityColumn.", "import.", "liquid.", "optimize.", "optimizeWrite."),
-    *("replaceOn.", "replaceUsing.", "restore.", "retentionDurationCheck.", "rowTracking.", "skipRedirect"),
+    *("replaceOn.", "replaceUsing.", "restore.", "rowTracking.", "skipRedirect"),
     *("streaming.", "tableFeatures.", "timeTravel.", "uniform.", "vacuum.", "conflictDetection."),
 )
 

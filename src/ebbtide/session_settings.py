@@ -31,6 +31,7 @@ __all__ = [
     "DELETE_WITH_VECTORS",
     "DYNAMIC_OVERWRITE",
     "OPTIMIZE",
+    "RETENTION_CHECK",
     "TABLE_DEFAULTS",
     "MERGE_WITH_VECTORS",
     "PARTITION_OVERWRITE_MODE",
@@ -40,14 +41,19 @@ __all__ = [
     "TXN_VERSION",
     "UPDATE_WITH_VECTORS",
     "USER_METADATA",
+    "VACUUM_LITE",
+    "VACUUM_LOGGING",
     "VECTOR_FILE_SIZE",
     "changes_may_be_out_of_range",
+    "checks_retention",
     "merges_schema",
+    "logs_vacuum",
     "optimize_settings",
     "overwrites_dynamically",
     "parse_bytes",
     "reset_txn_version",
     "table_defaults",
+    "vacuums_lite",
     "write_options",
 ]
 
@@ -66,6 +72,9 @@ OPTIMIZE: Final = f"{PREFIX}optimize."
 COMMIT_ATTEMPTS: Final = f"{PREFIX}maxCommitAttempts"
 DYNAMIC_OVERWRITE: Final = f"{PREFIX}dynamicPartitionOverwrite.enabled"
 ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
+RETENTION_CHECK: Final = f"{PREFIX}retentionDurationCheck.enabled"
+VACUUM_LITE: Final = f"{PREFIX}vacuum.lite.enabled"
+VACUUM_LOGGING: Final = f"{PREFIX}vacuum.logging.enabled"
 PARTITION_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 _VECTOR_MODES: Final[dict[str, VectorMode]] = {"true": "on", "false": "off", "auto": "auto"}
@@ -156,6 +165,21 @@ def changes_may_be_out_of_range(spark: SparkSession) -> bool:
 def merges_schema(spark: SparkSession) -> bool:
     """Whether columns that only the new rows have are added to the table."""
     return _flag(spark, SCHEMA_AUTO_MERGE)
+
+
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether a VACUUM may not retain files for less time than the table says."""
+    return _flag(spark, RETENTION_CHECK, unset=True)
+
+
+def vacuums_lite(spark: SparkSession) -> bool:
+    """Whether a VACUUM that does not say LITE or FULL finds its files in the log alone."""
+    return _flag(spark, VACUUM_LITE)
+
+
+def logs_vacuum(spark: SparkSession) -> bool | None:
+    """Whether the history records a VACUUM; None: where its storage is one on which the reference does."""
+    return None if _setting(spark, VACUUM_LOGGING) is None else _flag(spark, VACUUM_LOGGING)
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:

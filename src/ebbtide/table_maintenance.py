@@ -6,20 +6,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.arguments import checked, condition, flag, integer, number, optional, text
+from ebbtide.arguments import checked, condition, flag, integer, integers, number, optional, text
 from ebbtide.commands.optimize.answer import optimize_frame
 from ebbtide.commands.optimize.command import OptimizeCommand
 from ebbtide.commands.optimize.request import OptimizeRequest
 from ebbtide.commands.requests import WriteOptions
+from ebbtide.commands.vacuum.command import VacuumCommand
+from ebbtide.commands.vacuum.request import VacuumRequest
+from ebbtide.commands.vacuum.results import VacuumResult
 from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError
-from ebbtide.log import Snapshot
-from ebbtide.session_settings import optimize_settings
+from ebbtide.log import CheckpointResult, Snapshot, write_checkpoint
+from ebbtide.log.cleanup import clean_expired_log
+from ebbtide.log.compaction import CompactionResult, compact_log
+from ebbtide.session_settings import checks_retention, logs_vacuum, optimize_settings, vacuums_lite
 from ebbtide.storage import ObjectStore
 from ebbtide.temp_views import refresh_changed
 
@@ -78,6 +83,64 @@ class TableMaintenance:
             self._store, settings=settings, commit_per_group=commit_per_group, options=options, hint=self._latest
         )
         return DeltaOptimizeBuilder(self._spark, request)
+
+    @checked(
+        retentionHours=optional(number),
+        dry_run=flag,
+        lite=optional(flag),
+        keep_versions=integers,
+        retention_check=optional(flag),
+    )
+    def vacuum(
+        self,
+        retentionHours: float | None = None,
+        *,
+        dry_run: bool = False,
+        lite: bool | None = None,
+        keep_versions: Collection[int] = (),
+        retention_check: bool | None = None,
+    ) -> VacuumResult:
+        """Delete the files that no version of the last `retentionHours` needs; by default those that the table says.
+
+        `dry_run` deletes nothing and names what would go. `lite` finds files in the log alone, without listing the
+        table; it misses what failed writers left. All files of a version in `keep_versions` stay. `retention_check`
+        refuses fewer hours than the table's own. A shallow clone elsewhere may use files that go: no log here knows.
+        """
+        spark = self._spark
+        request = VacuumRequest(
+            self._store,
+            retentionHours,
+            dry_run=dry_run,
+            lite=vacuums_lite(spark) if lite is None else lite,
+            keep_versions=tuple(keep_versions),
+            retention_check=checks_retention(spark) if retention_check is None else retention_check,
+            is_logged=logs_vacuum(spark),
+            options=self._options().without_transaction(),
+            hint=self._latest,
+        )
+        return VacuumCommand(request).run()
+
+    # --- the log ------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> CheckpointResult:
+        """Write a checkpoint of the newest version now; readers then need no older commits."""
+        return write_checkpoint(self._snapshot())
+
+    @checked(start=optional(integer), end=optional(integer))
+    def compact_log(self, start: int | None = None, end: int | None = None) -> CompactionResult:
+        """Write the commits from `start` to `end` once more, as one file that readers can use in their place.
+
+        By default all commits since the newest checkpoint. The commits themselves stay.
+        """
+        return compact_log(self._snapshot(), start, end)
+
+    @checked(dry_run=flag)
+    def clean_log(self, *, dry_run: bool = False) -> tuple[str, ...]:
+        """Delete the log files that are older than `delta.logRetentionDuration` and that no later version needs.
+
+        Returns their paths. Needs a checkpoint below which they lie; every version from that one on stays readable.
+        """
+        return clean_expired_log(self._snapshot(), config=self._config, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ DELTA_SPARK = {
         "merge": {"source": REQUIRED, "condition": REQUIRED},
         "history": {"limit": None},
         "detail": {},
+        "vacuum": {"retentionHours": None},
         "forPath": {"sparkSession": REQUIRED, "path": REQUIRED, "hadoopConf": {}},
         "create": {"sparkSession": None},
         "createIfNotExists": {"sparkSession": None},
@@ -68,9 +69,9 @@ DELTA_SPARK = {
     },
 }
 # What delta-spark does not have, and what it has and we do not yet.
-OURS = {"count", "delete_matching", "files", "to_request", "url", "version"}
+OURS = {"checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "to_request", "url", "version"}
 DELTA_SPARK_ALONE = {
-    *("generate", "vacuum", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport"),
+    *("generate", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport"),
     *(
         "restoreToVersion",
         "restoreToTimestamp",

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ebbtide.config import EngineConfig
-from ebbtide.errors import CorruptTableError, ObjectNotFoundError
+from ebbtide.errors import CorruptTableError, ObjectNotFoundError, RequestError
 from ebbtide.log.checkpoint import open_checkpoint
 from ebbtide.log.commit_times import file_times, in_commit_times, read_commit_info
 from ebbtide.log.listing import CheckpointFiles, LogListing, last_checkpoint_version, list_log
@@ -40,7 +40,7 @@ from ebbtide.protocol.log_names import (
 from ebbtide.storage.prefetch import choose_read_ahead, prefetched
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["clean_up_log"]
+__all__ = ["clean_expired_log", "clean_up_log"]
 
 _DAY_MS: Final = 86_400_000
 # Each try reads a whole checkpoint; a table full of broken ones can wait for the next cleanup.
@@ -76,6 +76,18 @@ def clean_up_log(
             _delete_each(snapshot.store, sidecars)
         deleted += sidecars
     return tuple(deleted)
+
+
+def clean_expired_log(
+    snapshot: Snapshot, *, config: EngineConfig, now_ms: int | None = None, dry_run: bool = False
+) -> tuple[str, ...]:
+    """`clean_up_log` for a caller who asks for it: RequestError when the table does not allow it."""
+    if not snapshot.properties.enable_expired_log_cleanup:
+        raise RequestError(
+            f"The table at {snapshot.store.url} keeps its whole history: delta.enableExpiredLogCleanup is false. Set "
+            "it to true first, if old versions may go."
+        )
+    return clean_up_log(snapshot, config=config, now_ms=now_ms, dry_run=dry_run)
 
 
 def _midnight(timestamp_ms: int) -> int:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from ebbtide.errors import CorruptTableError, ObjectExistsError, RequestError
-from ebbtide.log.listing import list_log
+from ebbtide.log.listing import LogListing, list_log
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.actions import (
     Action,
@@ -59,11 +59,11 @@ def compact_log(snapshot: Snapshot, start: int | None = None, end: int | None = 
     commit is missing; UnsupportedFeatureError when the table has a feature whose writer rules Ebbtide does not know.
     """
     ensure_writable(snapshot.protocol, snapshot.metadata)
-    checkpoint = snapshot.segment.checkpoint
-    after_checkpoint = 0 if checkpoint is None else checkpoint.version + 1
-    first = after_checkpoint if start is None else start
+    listing = list_log(snapshot.store)
     last = snapshot.version if end is None else end
-    _check_range(snapshot, first, last)
+    newest = next((files.version for files in listing.checkpoints if files.version <= snapshot.version), -1)
+    first = newest + 1 if start is None else start
+    _check_range(snapshot, first, last, listing)
     lines = _reconcile(snapshot, range(first, last + 1))
     data = b"".join(line + b"\n" for line in lines)
     if len(data) > snapshot.config.max_commit_bytes:
@@ -80,14 +80,13 @@ def compact_log(snapshot: Snapshot, start: int | None = None, end: int | None = 
     return CompactionResult(first, last, path, len(lines), len(data))
 
 
-def _check_range(snapshot: Snapshot, first: int, last: int) -> None:
+def _check_range(snapshot: Snapshot, first: int, last: int, listing: LogListing) -> None:
     if not 0 <= first < last <= snapshot.version:
         raise RequestError(
             f"Versions {first} to {last} of {snapshot.store.url} are no range of at least two commits; the newest "
             f"version is {snapshot.version}. Give a start below an end that exists."
         )
-    commits = list_log(snapshot.store).commits
-    missing = next((version for version in range(first, last + 1) if version not in commits), None)
+    missing = next((version for version in range(first, last + 1) if version not in listing.commits), None)
     if missing is not None:
         raise RequestError(
             f"The commit of version {missing} of {snapshot.store.url} was cleaned up, so versions {first} to {last} "

@@ -6,6 +6,7 @@ from typing import Final
 
 from ebbtide.errors import InvalidSyntaxError
 from ebbtide.sql.parse_alter import parse_alter
+from ebbtide.sql.parse_maintenance import parse_maintenance
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
 from ebbtide.sql.parse_tables import parse_create, parse_describe
 from ebbtide.sql.reader import SYNTAX, StatementReader, excerpt
@@ -70,7 +71,10 @@ def _statement(reader: StatementReader) -> Statement:
         return _explain(reader)
     if reader.accept("create"):
         return parse_create(reader)
-    raise reader.unknown_statement()
+    maintenance = parse_maintenance(reader)
+    if maintenance is None:
+        raise reader.unknown_statement()
+    return maintenance
 
 
 def _is_query(reader: StatementReader) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ebbtide.sql.alter_statements import AlterStatement
+from ebbtide.sql.maintenance_statements import KNOWN_MAINTENANCE, MaintenanceStatement
 
 __all__ = [
     "KNOWN_STATEMENTS",
@@ -51,6 +52,7 @@ KNOWN_STATEMENTS: Final = (
     "ALTER TABLE delta.`path` ALTER COLUMN column DROP DEFAULT",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
+    *KNOWN_MAINTENANCE,
 )
 
 
@@ -208,6 +210,7 @@ Statement: TypeAlias = (
     | CreateTable
     | CreateView
     | AlterStatement
+    | MaintenanceStatement
     | Query
     | Explain
     | DescribeHistory

@@ -41,6 +41,8 @@ def test_page_on_errors_knows_every_error():
 def test_page_on_the_command_line_knows_every_command_and_option():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     group = get_command(app)
-    options = {name for command in (group, *group.commands.values()) for each in command.params for name in each.opts}
+    inner = [command for each in group.commands.values() for command in getattr(each, "commands", {}).values()]
+    commands = (group, *group.commands.values(), *inner)
+    options = {name for command in commands for each in command.params for name in each.opts}
     wanted = {f"## {name}" for name in group.commands} | {name for name in options if name.startswith("--")}
     assert sorted(word for word in wanted - {"--help"} if word not in text) == []

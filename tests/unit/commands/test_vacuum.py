@@ -427,7 +427,7 @@ def test_result_reads_well_in_a_notebook(tmp_path):
     table = replaced_vector(tmp_path / "t")
     done = vacuum(table.path, at(1, hours=1000))
     assert "numDeletedFiles" in done._repr_html_()
-    assert repr(done).startswith("<VacuumResult version 3: 1 file")
+    assert repr(done).startswith("<VacuumResult version 3: 1 path deleted; 43 bytes")
     assert json.loads(json.dumps(done.operation_metrics))["numDeletedFiles"] == 1
     assert [record.operation for record in read_history(open_store(str(table.path)), limit=2)] == [
         "VACUUM END",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tracemalloc
 
 import pyarrow as pa
 import pytest
+from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 from tests.support.vacuum_tables import SCHEMA, at, builder, names_below, needed_by, put, set_time, settle, vacuum
 
-from ebbtide.commands.vacuum import survey
+from ebbtide.commands.vacuum import spool, survey
+from ebbtide.commands.vacuum.deletion import Deletion
+from ebbtide.commands.vacuum.hidden_names import HiddenNames
 from ebbtide.commands.vacuum.protected import ProtectedPaths
 from ebbtide.commands.vacuum.spool import PathSpool
 from ebbtide.log import load_snapshot
-from ebbtide.storage import open_store
+from ebbtide.storage import ObjectMeta, open_store
 
 ROWS = [{"id": number, "part": "a"} for number in range(3)]
 LATER = at(0, hours=1000)
@@ -182,8 +187,6 @@ def test_directory_with_a_hidden_file_or_directory_is_not_empty(table):
 def test_directory_that_is_filled_meanwhile_stays(table):
     (table.path / "a").mkdir()
     set_time(table.path / "a", at(0))
-    from ebbtide.commands.vacuum.deletion import Deletion
-
     deletion = Deletion(open_store(str(table.path)))
     put(table.path, "a/new.parquet", LATER)
     deletion.remove_directories(["a"])
@@ -233,8 +236,6 @@ def test_files_that_a_link_inside_the_table_leads_to_stay(table):
 
 
 def test_directory_swapped_for_a_link_after_the_survey_is_not_followed(table, outside):
-    from tests.support.stores import HookedStore
-
     put(table.path, "a/precious.parquet", at(0))
 
     def swap(op, path):
@@ -300,8 +301,6 @@ def test_memory_service_is_listed_in_ranges_and_its_log_is_jumped_over(monkeypat
 
 
 def put_log(store, actions):
-    import json
-
     schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
     metadata = {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema)}
     lines = [
@@ -326,8 +325,6 @@ def test_protected_paths_know_all_and_nothing_else():
 
 
 def test_spool_gives_back_what_it_was_given_even_from_disk(monkeypatch):
-    from ebbtide.commands.vacuum import spool
-
     monkeypatch.setattr(spool, "_MEMORY_BYTES", 100)
     monkeypatch.setattr(spool, "_READ_BYTES", 7)
     paths = PathSpool()
@@ -338,3 +335,46 @@ def test_spool_gives_back_what_it_was_given_even_from_disk(monkeypatch):
     assert list(paths.items()) == given
     assert (len(paths), paths.size_in_bytes) == (100, sum(range(100)))
     assert list(paths) == [path for path, _ in given]
+
+
+class EndlessStore:
+    """As many objects as one likes, made while they are listed."""
+
+    url = spark_path = "s3://bucket/table"
+
+    def __init__(self, count):
+        self.count = count
+        self.deleted = 0
+
+    def list(self, prefix, *, start_after=None, in_order=True):
+        for number in range(self.count):
+            yield ObjectMeta(f"part=a/part-{number:08d}-{'0' * 60}.parquet", 100, 0)
+
+    def delete_all(self, paths):
+        self.deleted += len(paths)
+        return {}
+
+
+def test_memory_does_not_grow_with_the_number_of_objects(monkeypatch):
+    """60,000 objects, half of them to be deleted; as a list of paths they alone would take 8 MB."""
+    monkeypatch.setattr(spool, "_MEMORY_BYTES", 64 * 1024)
+    store = EndlessStore(60_000)
+    protected = ProtectedPaths()
+    protected.extend(meta.path for number, meta in enumerate(store.list("")) if number % 2)
+    protected.seal()
+    tracemalloc.start()
+    try:
+        found = survey.Survey(store, HiddenNames(()), protected, 1).run([])
+        deletion = Deletion(store)
+        deletion.delete_files(found.files, lambda _: None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found.num_objects, len(found.files), deletion.num_deleted, store.deleted) == (
+        60_000,
+        30_000,
+        30_000,
+        30_000,
+    )
+    # A megabyte is read back at a time, and sixteen batches of a thousand paths may be under way.
+    assert peak < 6_500_000

@@ -15,7 +15,7 @@ from ebbtide.storage import ObjectStore
 __all__ = ["Retention", "VacuumRequest", "choose_retention"]
 
 _HOUR_MS: Final = 3_600_000
-CHECK_SETTING: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
+_CHECK_SETTING: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def choose_retention(request: VacuumRequest, properties: TableProperties) -> Ret
             f"A retention of {hours:g} hours is shorter than the table's delta.deletedFileRetentionDuration, {least} "
             "hours: files of writers that are still running, and of versions that readers still use, could be deleted. "
             f"Retain at least {least} hours. If nobody reads or writes the table, switch the check off with "
-            f"retention_check=False, --no-retention-check, or {CHECK_SETTING} = false.",
+            f"retention_check=False, --no-retention-check, or {_CHECK_SETTING} = false.",
             error_class="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         )
     return Retention(default_ms, specified_ms)

@@ -88,10 +88,7 @@ class VacuumResult:
         metrics = self.metrics
         number = metrics.num_files_to_delete if self.is_dry_run else metrics.num_deleted_files
         verb = "would be deleted" if self.is_dry_run else "deleted"
-        told = [
-            f"{format_count(number, 'file')} or empty directories {verb}",
-            f"{metrics.size_of_data_to_delete:,} bytes",
-        ]
+        told = [f"{format_count(number, 'path')} {verb}", f"{metrics.size_of_data_to_delete:,} bytes"]
         if self.num_failed:
             told.append(f"{format_count(self.num_failed, 'file')} could not be deleted")
         if self.num_links:

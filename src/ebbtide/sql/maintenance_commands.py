@@ -1,0 +1,33 @@
+"""How do the statements of maintenance become calls?"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from ebbtide.errors import StorageError
+from ebbtide.sql.maintenance_statements import MaintenanceStatement, Vacuum
+from ebbtide.sql.session import SqlSession
+
+__all__ = ["run_maintenance"]
+
+_NAMED_FAILURES = 10
+
+
+def run_maintenance(session: SqlSession, statement: MaintenanceStatement) -> DataFrame:
+    """The statement's answer; an empty frame where it has none."""
+    return _run_vacuum(session, statement)
+
+
+def _run_vacuum(session: SqlSession, statement: Vacuum) -> DataFrame:
+    """The paths that would go, or else the table's own: the answers of the reference."""
+    result = session.table(statement.path).vacuum(
+        statement.retain_hours, dry_run=statement.dry_run, lite=statement.lite
+    )
+    if result.num_failed:
+        named = "; ".join(list(result.failures.values())[:_NAMED_FAILURES])
+        raise StorageError(
+            f"VACUUM deleted {result.metrics.num_deleted_files} files of {result.table_url}, but {result.num_failed} "
+            f"could not be deleted: {named}. Nothing that a version needs is lost; run it again when they can be."
+        )
+    paths = result.absolute_paths() if statement.dry_run else iter((result.spark_path,))
+    return session.spark.createDataFrame([(path,) for path in paths], "path STRING")
