@@ -6,7 +6,8 @@ commits. Only the slices that a commit touches are copied, so each further commi
 of the table.
 
 Guarantees of every `LiveFiles`:
-- each path occurs once (two vectors on one path would show its rows twice);
+- each path occurs once (two vectors on one path would show its rows twice), unless the caller allows repeats in order
+  to repair them;
 - the order of actions within a commit does not matter.
 A log that breaks either raises a CorruptTableError that names the path. See "Action Reconciliation" in PROTOCOL.md.
 """
@@ -51,10 +52,13 @@ class LiveFiles:
     slices: tuple[_Slice, ...] = ()
 
     @classmethod
-    def of_checkpoint(cls, batches: Iterable[pa.RecordBatch], table_url: str) -> LiveFiles:
+    def of_checkpoint(
+        cls, batches: Iterable[pa.RecordBatch], table_url: str, *, allow_repeats: bool = False
+    ) -> LiveFiles:
         """The live files that a checkpoint lists, rows of `LIVE_FILES_SCHEMA`."""
         live = cls(tuple(part for batch in batches for part in _slices(batch, table_url)))
-        _refuse_repeats(live.slices)
+        if not allow_repeats:
+            _refuse_repeats(live.slices)
         return live
 
     @property
@@ -79,7 +83,9 @@ class LiveFiles:
         arrays = [file_keys(part.canonical, part.rows.column("deletion_vector")) for part in self.slices]
         return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
 
-    def replayed(self, adds: FileActions, removes: FileActions, table_url: str) -> LiveFiles:
+    def replayed(
+        self, adds: FileActions, removes: FileActions, table_url: str, *, allow_repeats: bool = False
+    ) -> LiveFiles:
         """The state after the given actions, which all come from commits later than this state."""
         if not adds.num_rows and not removes.num_rows:
             return self
@@ -97,8 +103,10 @@ class LiveFiles:
         if survivors:
             touched_paths = pa.chunked_array([*(part.canonical for part in added), *removed_paths], pa.string())
             survivors = self._without(touched_paths, {*add_keys, *remove_keys})
-            _refuse_second_vector(survivors, new_slices)
-        _refuse_repeats(new_slices)
+            if not allow_repeats:
+                _refuse_second_vector(survivors, new_slices)
+        if not allow_repeats:
+            _refuse_repeats(new_slices)
         return LiveFiles(_append(survivors, new_slices))
 
     def _without(self, touched_paths: pa.ChunkedArray, touched_keys: set[str]) -> tuple[_Slice, ...]:

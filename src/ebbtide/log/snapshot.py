@@ -97,10 +97,12 @@ def load_snapshot(
     timestamp_ms: int | None = None,
     config: EngineConfig = DEFAULT_CONFIG,
     hint: Snapshot | None = None,
+    allow_repeats: bool = False,
 ) -> Snapshot:
     """The table at a version, at a time, or (neither given) at its newest version.
 
-    `hint` is an earlier snapshot of the same table; when the log no longer continues it, it is ignored. Errors:
+    `hint` is an earlier snapshot of the same table; when the log no longer continues it, it is ignored. With
+    `allow_repeats` a path may be live twice, which only a repair may see. Errors:
     TableNotFoundError, VersionNotFoundError, UnsupportedFeatureError at the gate, CorruptTableError.
     """
     if version is not None and timestamp_ms is not None:
@@ -114,7 +116,7 @@ def load_snapshot(
         snapshot = _carry_forward(store, hint, version, config)
         if snapshot is not None:
             return snapshot
-    state = read_state(store, version=version, config=config)
+    state = read_state(store, version=version, config=config, allow_repeats=allow_repeats)
     return _snapshot(store, state, config)
 
 

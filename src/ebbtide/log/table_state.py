@@ -65,15 +65,17 @@ class _Opened:
     checkpoint: Checkpoint | None
 
 
-def read_state(store: ObjectStore, *, version: int | None, config: EngineConfig) -> TableState:
-    """The state at `version` (None: the newest), behind the feature gate."""
+def read_state(
+    store: ObjectStore, *, version: int | None, config: EngineConfig, allow_repeats: bool = False
+) -> TableState:
+    """The state at `version` (None: the newest), behind the feature gate. See `log.replay` for repeats."""
     failures: list[CorruptTableError | ObjectNotFoundError] = []
     for segment in _proposals(store, version):
         opened = _open(store, segment, config, failures)
         if opened is None:
             continue
         ensure_readable(opened.head.protocol, opened.head.metadata)
-        state = _replay(store, opened, failures)
+        state = _replay(store, opened, failures, allow_repeats=allow_repeats)
         if state is not None:
             return state
     raise _explain(failures[0])
@@ -156,14 +158,19 @@ def _head(segment: Segment, small: SmallActions, table_url: str) -> TableHead:
 
 
 def _replay(
-    store: ObjectStore, opened: _Opened, failures: list[CorruptTableError | ObjectNotFoundError]
+    store: ObjectStore,
+    opened: _Opened,
+    failures: list[CorruptTableError | ObjectNotFoundError],
+    *,
+    allow_repeats: bool,
 ) -> TableState | None:
     try:
         live = LiveFiles()
         if opened.checkpoint is not None:
-            live = LiveFiles.of_checkpoint(opened.checkpoint.live_files(), store.url)
+            live = LiveFiles.of_checkpoint(opened.checkpoint.live_files(), store.url, allow_repeats=allow_repeats)
         adds, removes = opened.scan.file_actions()
-        return TableState(opened.head, live.replayed(adds, removes, store.url), removes)
+        live = live.replayed(adds, removes, store.url, allow_repeats=allow_repeats)
+        return TableState(opened.head, live, removes)
     except _Unusable as error:
         failures.append(error)
         return None

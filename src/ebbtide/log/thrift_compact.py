@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["Fields", "MalformedThriftError", "read_struct"]
+__all__ = ["BYTES", "FLAG", "Fields", "MalformedThriftError", "read_struct"]
 
-# The wanted fields of a struct, by number; for a nested struct, or a list of structs, its own wanted fields.
+# The wanted fields of a struct, by number. Each has what is wanted of it: None for a number, its own wanted fields for
+# a nested struct or a list of structs, or one of the two words below.
 Fields = Mapping[int, Any]
+# Bytes, or a list of them.
+BYTES: Final = "bytes"
+# True or false.
+FLAG: Final = "flag"
 
 _MAX_DEPTH: Final = 32
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS: Final = frozenset({4, 5, 6})
+_UNWANTED: Final = "unwanted"
 
 
 class MalformedThriftError(Exception):
@@ -25,7 +31,7 @@ class MalformedThriftError(Exception):
 
 
 def read_struct(data: bytes | memoryview, position: int, wanted: Fields) -> tuple[dict[int, Any], int]:
-    """The wanted fields that are there (numbers, structs, lists of structs), and the position after the struct."""
+    """The wanted fields that are there and are of the wanted kind, and the position after the struct."""
     try:
         return _struct(data, position, wanted, 0)
     except IndexError as error:
@@ -46,14 +52,19 @@ def _struct(data: bytes | memoryview, position: int, wanted: Fields, depth: int)
             number += head >> 4
         else:
             number, position = _zigzag(data, position)
-        if number not in wanted:
-            position = _skip(data, position, kind, depth)
-        elif kind in _INTEGERS:
+        shape = wanted.get(number, _UNWANTED)
+        if kind in _INTEGERS and shape is None:
             fields[number], position = _zigzag(data, position)
-        elif kind == _STRUCT:
-            fields[number], position = _struct(data, position, wanted[number], depth + 1)
-        elif kind == _LIST:
-            fields[number], position = _structs(data, position, wanted[number], depth)
+        elif kind == _STRUCT and isinstance(shape, Mapping):
+            fields[number], position = _struct(data, position, shape, depth + 1)
+        elif kind == _LIST and isinstance(shape, Mapping):
+            fields[number], position = _structs(data, position, shape, depth)
+        elif kind == _LIST and shape is BYTES:
+            fields[number], position = _list_of_bytes(data, position)
+        elif kind == _BINARY and shape is BYTES:
+            fields[number], position = _bytes(data, position)
+        elif kind in {_TRUE, _FALSE} and shape is FLAG:
+            fields[number] = kind == _TRUE
         else:
             position = _skip(data, position, kind, depth)
 
@@ -67,6 +78,24 @@ def _structs(data: bytes | memoryview, position: int, wanted: Fields, depth: int
         item, position = _struct(data, position, wanted, depth + 1)
         items.append(item)
     return items, position
+
+
+def _list_of_bytes(data: bytes | memoryview, position: int) -> tuple[list[bytes], int]:
+    kind, count, position = _list_head(data, position)
+    if kind != _BINARY and count:
+        raise MalformedThriftError("a list holds no bytes")
+    items = []
+    for _ in range(count):
+        item, position = _bytes(data, position)
+        items.append(item)
+    return items, position
+
+
+def _bytes(data: bytes | memoryview, position: int) -> tuple[bytes, int]:
+    length, position = _varint(data, position)
+    if length > len(data) - position:
+        raise MalformedThriftError("the bytes end inside a value")
+    return bytes(data[position : position + length]), position + length
 
 
 def _skip(data: bytes | memoryview, position: int, kind: int, depth: int) -> int:

@@ -99,6 +99,29 @@ class FileStatistics:
         members[_TIGHT_BOUNDS] = "false"
         return replace(self, tight_bounds=False, null_count=null_count, members=members)
 
+    def values(self, name: str) -> Mapping[str, Any]:
+        """The member `minValues`, `maxValues` or `nullCount`, {} without one. Numbers with a point are Decimals."""
+        try:
+            found = json.loads(self.members.get(name, "{}"), parse_float=Decimal)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) and _is_shallow(found) else {}
+
+    def restated(
+        self,
+        *,
+        num_records: int,
+        min_values: Mapping[str, Any],
+        max_values: Mapping[str, Any],
+        null_count: Mapping[str, Any],
+    ) -> FileStatistics:
+        """These statistics with other values; a member that was not there and would be empty stays away."""
+        members = {**self.members, _NUM_RECORDS: str(num_records)}
+        for name, value in ((_MIN_VALUES, min_values), (_MAX_VALUES, max_values), (_NULL_COUNT, null_count)):
+            if value or name in members:
+                members[name] = _dump(value)
+        return replace(self, num_records=num_records, null_count=null_count or None, members=members)
+
     def to_json(self) -> str:
         """Compact JSON: known members in the reference's order, then the others in their own."""
         known = [name for name in _ORDER if name in self.members]

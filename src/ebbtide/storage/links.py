@@ -15,7 +15,7 @@ from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.store import ObjectStore, is_local
 
-__all__ = ["ensure_no_links_outside", "paths_outside", "relative_through_links"]
+__all__ = ["ensure_no_links_outside", "linked_paths", "paths_outside", "relative_through_links"]
 
 
 def ensure_no_links_outside(store: ObjectStore) -> None:
@@ -62,6 +62,23 @@ def relative_through_links(store: ObjectStore, absolute_url: str) -> str | None:
     parent, _, name = unquote(absolute_url.removeprefix("file://")).rpartition("/")
     real_parent = os.path.realpath(parent)
     return os.path.relpath(f"{real_parent}/{name}", real_root) if _is_below(real_parent, real_root) else None
+
+
+def linked_paths(store: ObjectStore, relative_paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The paths that lead through a link below the root, each with where it really leads: below the root if it can."""
+    if not is_local(store):
+        return
+    root = os.path.realpath(_root(store))
+    real_directories: dict[str, str] = {}
+    for path in relative_paths:
+        directory, name = os.path.split(path)
+        if directory not in real_directories:
+            real_directories[directory] = os.path.realpath(os.path.join(root, directory))  # noqa: PTH118 - many names
+        real = os.path.join(real_directories[directory], name)  # noqa: PTH118
+        if os.path.islink(real):  # noqa: PTH114
+            real = os.path.realpath(real)
+        if real != os.path.join(root, path):  # noqa: PTH118
+            yield path, os.path.relpath(real, root) if _is_below(real, root) else real
 
 
 def _root(store: ObjectStore) -> Path:

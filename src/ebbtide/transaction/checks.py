@@ -39,7 +39,7 @@ __all__ = ["check"]
 
 _DUPLICATE: Final = "DELTA_DUPLICATE_ACTIONS_FOUND"
 # These add existing files again, with the vectors they already have.
-_IN_PLACE_OPERATIONS: Final = frozenset({"COMPUTE STATS", "ROW TRACKING BACKFILL"})
+_IN_PLACE_OPERATIONS: Final = frozenset({"COMPUTE STATS", "ROW TRACKING BACKFILL", "FSCK"})
 # These bring files back as they were, tight bounds and smaller vectors included.
 _COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
 # This writes tombstones for deletion-vector files, which were never live.
@@ -109,7 +109,9 @@ def check_partition_values(proposal: Proposal) -> None:
 def check_duplicates(proposal: Proposal) -> None:
     """One action per path, application and domain; the order inside a commit means nothing."""
     _refuse_repeats((proposal.canonical[add.path] for add in proposal.adds), "adds the file '{}' twice")
-    _refuse_repeats((proposal.canonical[remove.path] for remove in proposal.removes), "removes the file '{}' twice")
+    # A path with two vectors is refused with the files that are not live, unless the table is broken just so.
+    removed = ((proposal.canonical[remove.path], remove.dv_id) for remove in proposal.removes)
+    _refuse_repeats(removed, "removes the file '{0[0]}' twice")
     added = {(proposal.canonical[add.path], add.dv_id) for add in proposal.adds}
     for remove in proposal.removes:
         if (proposal.canonical[remove.path], remove.dv_id) in added:
@@ -140,7 +142,7 @@ def check_files_are_live(proposal: Proposal) -> None:
     if proposal.operation.name not in _TOMBSTONE_OPERATIONS:
         for remove in proposal.removes:
             live = proposal.live_at(remove)
-            if live is None or live.dv_id != remove.dv_id:
+            if (proposal.canonical[remove.path], remove.dv_id) not in proposal.live_pairs:
                 found = "is not live" if live is None else f"is live with the deletion vector {live.dv_id}"
                 raise InternalError(
                     f"the commit removes the file '{remove.path}' with the deletion vector {remove.dv_id}, "

@@ -51,6 +51,8 @@ class Proposal:
     canonical: Mapping[str, str]
     # Live files at those paths, by canonical path.
     live: Mapping[str, LiveFile]
+    # The same as (canonical path, vector id): a table under repair may have a path that is live twice.
+    live_pairs: frozenset[tuple[str, str | None]]
 
     @classmethod
     def of(cls, actions: Sequence[Action], operation: Operation, base: Snapshot | None, table_url: str) -> Proposal:
@@ -62,7 +64,7 @@ class Proposal:
         metadata = new_metadata or (base.metadata if base else None)
         if protocol is None or metadata is None:
             raise InternalError("the first commit of a table must hold its protocol and its metadata")
-        live = {} if base is None else _live(base, set(canonical.values()))
+        found = [] if base is None else _live(base, set(canonical.values()))
         return cls(
             actions=tuple(actions),
             operation=operation,
@@ -74,7 +76,8 @@ class Proposal:
             changes_protocol=new_protocol is not None,
             changes_metadata=new_metadata is not None,
             canonical=canonical,
-            live=live,
+            live=dict(found),
+            live_pairs=frozenset((path, file.dv_id) for path, file in found),
         )
 
     @property
@@ -101,11 +104,11 @@ def _canonical(paths: list[str], table_url: str) -> dict[str, str]:
     return dict(zip(paths, canonical_column(pa.array(paths, pa.string()), table_url).to_pylist(), strict=True))
 
 
-def _live(base: Snapshot, canonical: set[str]) -> dict[str, LiveFile]:
+def _live(base: Snapshot, canonical: set[str]) -> list[tuple[str, LiveFile]]:
     found = live_files_at(base, canonical)
     base_row_ids = found.files.column("base_row_id").to_pylist()
     commit_versions = found.files.column("default_row_commit_version").to_pylist()
-    return {
-        path_of_key(key): LiveFile(key.partition("\x00")[2] or None, base_row_id, commit_version)
+    return [
+        (path_of_key(key), LiveFile(key.partition("\x00")[2] or None, base_row_id, commit_version))
         for key, base_row_id, commit_version in zip(found.keys, base_row_ids, commit_versions, strict=True)
-    }
+    ]
