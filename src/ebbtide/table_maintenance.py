@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from ebbtide.arguments import checked, condition, flag, integer, integers, number, optional, text
+from ebbtide.commands.fsck.command import FsckCommand
+from ebbtide.commands.fsck.request import FsckRequest
+from ebbtide.commands.fsck.results import FsckResult
 from ebbtide.commands.optimize.answer import optimize_frame
 from ebbtide.commands.optimize.command import OptimizeCommand
 from ebbtide.commands.optimize.request import OptimizeRequest
@@ -141,6 +144,19 @@ class TableMaintenance:
         Returns their paths. Needs a checkpoint below which they lie; every version from that one on stays readable.
         """
         return clean_expired_log(self._snapshot(), config=self._config, dry_run=dry_run)
+
+    @checked(repair=flag)
+    def fsck(self, repair: bool = False) -> FsckResult:
+        """Check that what the log says is true of the files in storage; `repair` puts right what can be.
+
+        Looks at commits, checkpoints, the footers of the data files, deletion vectors and statistics; no row is read
+        and nothing runs in Spark. A repair is one commit. It takes files from the log that are lost, and so is the
+        consent to go on without their rows; `result.findings` says which they are. Look first.
+        """
+        result = FsckCommand(FsckRequest(self._store, repair, self._options().without_transaction())).run()
+        if result.version is not None:
+            refresh_changed(self._spark, self._store.url)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,10 @@ DELTA_SPARK = {
     },
 }
 # What delta-spark does not have, and what it has and we do not yet.
-OURS = {"checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "to_request", "url", "version"}
+OURS = {
+    *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "fsck"),
+    *("to_request", "url", "version"),
+}
 DELTA_SPARK_ALONE = {
     *("generate", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport"),
     *(

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from ebbtide.cli import check, delete, detail, files, history, log, show, vacuum
+from ebbtide.cli import check, delete, detail, files, fsck, history, log, show, vacuum
 from ebbtide.cli.output import error_console, print_failure
 from ebbtide.errors import DeltaError, RequestError
 
@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "files": files.run,
     "check": check.run,
     "delete": delete.run,
+    "fsck": fsck.run,
     "vacuum": vacuum.run,
 }
 

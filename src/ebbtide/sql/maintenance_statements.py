@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-__all__ = ["KNOWN_MAINTENANCE", "MaintenanceStatement", "Vacuum"]
+__all__ = ["KNOWN_MAINTENANCE", "Fsck", "MaintenanceStatement", "Vacuum"]
 
-KNOWN_MAINTENANCE: Final = ("VACUUM delta.`path` [LITE | FULL] [RETAIN n HOURS] [DRY RUN]",)
+KNOWN_MAINTENANCE: Final = (
+    "VACUUM delta.`path` [LITE | FULL] [RETAIN n HOURS] [DRY RUN]",
+    "FSCK REPAIR TABLE delta.`path` [DRY RUN]",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,4 +23,10 @@ class Vacuum:
     dry_run: bool = False
 
 
-MaintenanceStatement: TypeAlias = Vacuum
+@dataclass(frozen=True, slots=True)
+class Fsck:
+    path: str
+    dry_run: bool = False
+
+
+MaintenanceStatement: TypeAlias = Vacuum | Fsck

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ebbtide.errors import InvalidSyntaxError, RequestError
-from ebbtide.sql.maintenance_statements import MaintenanceStatement, Vacuum
+from ebbtide.sql.maintenance_statements import Fsck, MaintenanceStatement, Vacuum
 from ebbtide.sql.reader import StatementReader
 
 __all__ = ["parse_maintenance"]
@@ -15,6 +15,8 @@ def parse_maintenance(reader: StatementReader) -> MaintenanceStatement | None:
     """The statement, or None when it is none of these."""
     if reader.accept("vacuum"):
         return _vacuum(reader)
+    if reader.accept("fsck"):
+        return _fsck(reader)
     return None
 
 
@@ -53,3 +55,8 @@ def _hours(reader: StatementReader) -> float:
         raise reader.unexpected("a number of hours after RETAIN")
     reader.expect("hours")
     return sign * float(token.text)
+
+
+def _fsck(reader: StatementReader) -> Fsck:
+    reader.expect("repair", "table")
+    return reader.end(Fsck(reader.table(), dry_run=reader.accept("dry", "run")))

@@ -6,6 +6,7 @@ import pytest
 
 from ebbtide.errors import RequestError
 from ebbtide.sql.alter_statements import DropColumns, DropConstraint, DropDefault, SetProperties, UnsetProperties
+from ebbtide.sql.maintenance_statements import Fsck
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.statements import (
     Assignment,
@@ -67,6 +68,8 @@ from ebbtide.sql.statements import (
         ("DESCRIBE DETAIL delta.`/t`", DescribeDetail("/t")),
         ("desc history delta.`/t`;", DescribeHistory("/t")),
         ("DESCRIBE HISTORY delta.`/t` LIMIT 3", DescribeHistory("/t", 3)),
+        ("FSCK REPAIR TABLE delta.`/t`", Fsck("/t")),
+        ("fsck repair table delta.`/t` dry run;", Fsck("/t", dry_run=True)),
     ],
 )
 def test_statement_is_understood(text, expected):

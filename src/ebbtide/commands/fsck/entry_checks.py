@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,10 +24,13 @@ from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.features import column_mapping_mode, deletion_vectors_readable
 from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import StructField, partition_fields, physical_name
-from ebbtide.storage.links import linked_paths
+from ebbtide.storage.links import linked_paths, relative_through_links
 from ebbtide.transaction.file_changes import live_files_at
 
 __all__ = ["check_entries"]
+
+# A canonical path holds this exactly when it is absolute.
+_ABSOLUTE: Final = "://"
 
 
 def check_entries(snapshot: Snapshot) -> Iterator[Finding]:
@@ -79,9 +83,14 @@ def _find_objects_live_twice(snapshot: Snapshot) -> Iterator[Finding]:
     store = snapshot.store
     targets: dict[str, list[str]] = defaultdict(list)
     for part in snapshot.live.slices:
-        inside = (path for path in part.canonical.to_pylist() if "://" not in path)
-        for path, target in linked_paths(store, inside):
+        paths = part.canonical.to_pylist()
+        for path, target in linked_paths(store, (path for path in paths if _ABSOLUTE not in path)):
             targets[target].append(path)
+        for path in paths:
+            # The table may be known by another name, too.
+            inside = relative_through_links(store, path) if _ABSOLUTE in path else None
+            if inside is not None:
+                targets[inside].append(path)
     if not targets:
         return
     concerned = {*targets, *(path for paths in targets.values() for path in paths)}

@@ -106,7 +106,8 @@ def parse_footer(data: bytes) -> Footer:
         is_ordered = [1 in order for order in fields.get(7, ())] or [False] * len(leaves)
         groups = tuple(_group(group, leaves, is_ordered, is_exact=exact) for group in fields.get(4, ()))
         counted = sum(group[3] for group in fields.get(4, ()))
-    except (KeyError, TypeError, IndexError, UnicodeDecodeError, RecursionError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        # Thrift lets a field be of any kind, so each of these only says that it is of another one.
         raise MalformedThriftError("its footer lacks what every footer has") from error
     if num_rows < 0 or counted != num_rows:
         raise MalformedThriftError(f"its footer claims {num_rows} rows, but {counted} in its row groups")
@@ -178,4 +179,8 @@ def _statistics(chunk: Mapping[int, Any], is_ordered: bool, *, is_exact: bool) -
     found = details.get(12, {})
     least = found.get(6) if is_ordered and found.get(8, is_exact) else None
     greatest = found.get(5) if is_ordered and found.get(7, is_exact) else None
-    return LeafStatistics(details[5], found.get(3), least, greatest)
+    return LeafStatistics(details[5], found.get(3), _bytes(least), _bytes(greatest))
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if isinstance(value, bytes) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ebbtide.commands.fsck.findings import Finding
 from ebbtide.commands.results import CommandResult, format_count, named_metrics
@@ -59,6 +59,23 @@ class FsckResult(CommandResult[FsckMetrics]):
         """Damage that is still there; notes are none."""
         repaired = set(map(id, self.repaired))
         return tuple(found for found in self.findings if found.severity != "note" and id(found) not in repaired)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The findings for programs, one object each."""
+        repaired = set(map(id, self.repaired))
+        return [
+            {
+                "kind": found.kind,
+                "severity": found.severity,
+                "path": found.path,
+                "version": found.version,
+                "meaning": found.meaning,
+                "repair": found.repair,
+                "repairable": found.is_repairable,
+                "repaired": id(found) in repaired,
+            }
+            for found in self.findings
+        ]
 
     @property
     def is_healthy(self) -> bool:
