@@ -126,7 +126,7 @@ def check(stats, footer, kind):
 
 
 @given(files(), st.sampled_from(["exact", "cut"]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_honest_statistics_are_never_blamed(file, dialect):
     kind, rows, footer = file
     assert check(honest(rows, kind, dialect), footer, kind) is None
@@ -153,7 +153,7 @@ def moved(value, kind, direction):
 
 
 @given(files(), st.sampled_from(["minValues", "maxValues"]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_bound_that_is_moved_beyond_a_value_is_found_and_put_right(file, bound):
     kind, rows, footer = file
     stats = honest(rows, kind, "exact")
@@ -175,7 +175,7 @@ def test_bound_that_is_moved_beyond_a_value_is_found_and_put_right(file, bound):
 
 
 @given(files(), st.integers(0, 6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_claims_about_nulls_are_compared_with_the_footer(file, claimed):
     kind, rows, footer = file
     nulls = sum(row is None for row in rows)

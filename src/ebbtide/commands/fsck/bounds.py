@@ -49,8 +49,11 @@ _FIRST_CERTAIN_US: Final = (datetime(1900, 1, 2) - datetime(1970, 1, 1)) // time
 _EPOCH: Final = datetime(1970, 1, 1)
 _STRING_PREFIX: Final = 32
 _SPECIAL_NUMBERS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
-# Room for the digits of every decimal and double, so that widening a bound never narrows it.
+# Room for the digits of every decimal, so that widening a bound never narrows it.
 _WIDE: Final = Context(prec=1200)
+# Near zero, the next number is not one in the last place away.
+_LEAST_FLOAT: Final = 2.0**-149
+_LEAST_DOUBLE: Final = 2.0**-1074
 
 
 def footer_value(leaf: Leaf, column: PrimitiveType, raw: bytes) -> FooterValue | None:
@@ -210,17 +213,18 @@ def _number(recorded: Any, column: PrimitiveType) -> Any:
 
 def _widened(number: Decimal | float, column: PrimitiveType, leaf: Leaf, direction: int) -> FooterValue:
     """The number moved away by what its spelling may have lost."""
-    step = 0.0
     if column.name in {"float", "double"} or leaf.physical_type in {"FLOAT", "DOUBLE"}:
-        step = FLOAT_STEP if column.name == "float" or leaf.physical_type == "FLOAT" else DOUBLE_STEP
-    elif column.decimal_bounds is not None and len(Decimal(number).as_tuple().digits) > EXACT_DECIMAL_DIGITS:
-        # Some writers pass decimals through a double, which has about as many digits.
-        step = DOUBLE_STEP
-    if not step or (isinstance(number, float) and math.isinf(number)):
+        is_single = column.name == "float" or leaf.physical_type == "FLOAT"
+        near = float(number)
+        least, step = (_LEAST_FLOAT, FLOAT_STEP) if is_single else (_LEAST_DOUBLE, DOUBLE_STEP)
+        return near if math.isinf(near) else near + direction * (abs(near) * step + least)
+    precision, _ = column.decimal_bounds or (0, 0)
+    if precision <= EXACT_DECIMAL_DIGITS:
         return number
+    # Some writers pass decimals through a double, which has fewer digits.
     with localcontext(_WIDE):
         exact = Decimal(number)
-        return exact + direction * abs(exact) * Decimal(step)
+        return exact + direction * abs(exact) * Decimal(DOUBLE_STEP)
 
 
 def _is_less(left: FooterValue, right: FooterValue) -> bool:
