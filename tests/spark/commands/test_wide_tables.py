@@ -10,6 +10,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.support.session_settings import session_settings
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -86,6 +87,14 @@ def test_source_of_2000_columns_is_merged_by_all_clauses(spark, table):
     }
 
 
+@pytest.fixture
+def interpreted(spark):
+    """Compiling such plans takes most of the time, and the tests above do it."""
+    with session_settings(spark, {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        yield
+
+
+@pytest.mark.usefixtures("interpreted")
 def test_source_of_2000_columns_is_upserted(spark, table):
     delta = DeltaTable.forPath(spark, str(table.path)).alias("t")
     builder = delta.merge(frame_of(spark, row(2, "src"), row(9, "src")), "t.id = s.id")
@@ -99,6 +108,7 @@ def test_source_of_2000_columns_is_upserted(spark, table):
     }
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_null_in_a_table_of_2000_columns_is_refused_by_the_name_of_its_column(spark, table):
     bad = row(5) | {"t49": None}
     with pytest.raises(ebbtide.DeltaError, match="t49"):
