@@ -6,6 +6,7 @@ then nothing repairable is left.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import subprocess
@@ -18,6 +19,9 @@ from tests.support.fsck import damage, fsck
 from tests.support.table_builder import TableBuilder
 
 from ebbtide.errors import DeltaError, InternalError
+from ebbtide.log import load_snapshot
+from ebbtide.protocol.statistics import num_records
+from ebbtide.storage import open_store
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -121,7 +125,7 @@ def test_damaged_data_file_is_found_where_its_end_is_hurt(builder):
             wounded[len(content) - 1 - randomness.randrange(footer)] = randomness.randrange(256)
         path.write_bytes(wounded)
         assert set(damage(builder.path)) <= {
-            "truncated-data-file", "narrow-statistics", "wrong-num-records", "vector-row-out-of-range",
+            "truncated-data-file", "odd-footer", "narrow-statistics", "wrong-num-records", "vector-row-out-of-range",
         }  # fmt: skip
     path.write_bytes(content[: len(content) // 2])
     assert damage(builder.path) == ["truncated-data-file"]
@@ -170,3 +174,65 @@ def test_hostile_table_is_found_out_with_little_memory(tmp_path, attack, expecte
     name, peak = answer.stdout.split()
     assert name == expected
     assert int(peak) < HOSTILE.PEAK_BYTES
+
+
+class Crash(BaseException):
+    """The process is gone: nothing may catch it."""
+
+
+class CrashingStore:
+    """A store whose process dies at one call, before or after the call has had its effect."""
+
+    def __init__(self, store, at, *, after):
+        self._store, self._at, self._after, self.calls = store, at, after, 0
+
+    def __getattr__(self, name):
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **kwargs):
+            self.calls += 1
+            if self.calls != self._at:
+                return found(*args, **kwargs)
+            if self._after:
+                with contextlib.suppress(DeltaError):
+                    found(*args, **kwargs)
+            raise Crash
+
+        return call
+
+
+def damaged_table(path):
+    """A lost file, wrong statistics, and a hint that leads nowhere: every remedy at once."""
+    made = TableBuilder(path, pa.schema({"id": pa.int64()})).deletion_vectors()
+    for name in "abc":
+        made.file([{"id": number} for number in range(4)], deleted=[1] if name == "c" else [], name=name)
+    made.commit()
+    made.raw({"add": made.files[1].add | {"stats": '{"numRecords":9}'}}).commit()
+    (path / "a").unlink()
+    (made.log / "_last_checkpoint").write_text("{")
+    return made
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
+def test_crash_at_any_call_to_storage_leaves_the_table_repaired_or_as_it_was(tmp_path, after):
+    at = 0
+    seen = set()
+    while True:
+        at += 1
+        made = damaged_table(tmp_path / str(at))
+        store = CrashingStore(open_store(str(made.path)), at, after=after)
+        try:
+            fsck(store, repair=True)
+        except Crash:
+            pass
+        else:
+            break
+        snapshot = load_snapshot(open_store(str(made.path)))
+        live = {add.path: num_records(add.stats) for add in snapshot.add_files()}
+        assert live == ({"a": 4, "b": 9, "c": 4} if snapshot.version == 1 else {"b": 4, "c": 4})
+        seen.add(snapshot.version)
+        assert fsck(made.path, repair=True).is_healthy
+    assert at > 15
+    assert seen == {1, 2}

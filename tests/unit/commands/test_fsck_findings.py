@@ -12,6 +12,7 @@ from tests.support.fsck import damage, fsck, repair
 from tests.support.sample_table import people_table
 from tests.support.table_builder import TableBuilder
 
+from ebbtide.commands.fsck import file_checks
 from ebbtide.commands.fsck.command import FsckCommand
 from ebbtide.commands.fsck.request import FsckRequest
 from ebbtide.errors import RequestError, TableNotFoundError, UnsupportedFeatureError
@@ -123,6 +124,22 @@ def test_data_file_with_a_broken_footer_is_found(builder, wound):
             data[:] = bytes(len(data))
     path.write_bytes(data)
     assert damage(builder.path) == ["truncated-data-file"]
+
+
+def test_data_file_whose_footer_contradicts_itself_is_not_given_up(builder):
+    """A rule of ours is no reason to lose rows that Arrow can read."""
+    path = builder.path / "a.parquet"
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    # The number of rows of the whole file; that of its row group stays.
+    path.write_bytes(data[:footer] + data[footer:].replace(b"\x16\x08", b"\x16\x0a", 1))
+    (found,) = fsck(builder.path).findings
+    assert (found.kind, found.is_repairable) == ("odd-footer", False)
+
+
+def test_data_file_with_a_footer_of_absurd_length_is_not_given_up(builder, monkeypatch):
+    monkeypatch.setattr(file_checks, "MAX_FOOTER_BYTES", 10)
+    assert [(found.kind, found.severity) for found in fsck(builder.path).findings] == [("not-checked", "note")] * 2
 
 
 def test_data_file_that_was_replaced_by_another_is_not_given_up(builder):
@@ -393,6 +410,18 @@ def test_link_out_of_the_table_is_named(builder, tmp_path):
     (builder.path / "a.parquet").symlink_to(tmp_path / "elsewhere.parquet")
     (found,) = fsck(builder.path).findings
     assert (found.kind, found.severity, found.path) == ("outside-root", "note", "a.parquet")
+
+
+def test_vector_outside_of_the_table_is_named(builder, vector_file, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    moved = tmp_path / "elsewhere" / vector_file.name
+    vector_file.rename(moved)
+    file = builder.files[1]
+    vector = file.add["deletionVector"] | {"storageType": "p", "pathOrInlineDv": moved.as_uri()}
+    builder.remove(file).raw({"add": file.add | {"deletionVector": vector}}).commit()
+    (found,) = fsck(builder.path).findings
+    assert (found.kind, found.severity) == ("outside-root", "note")
+    assert found.path.endswith("/elsewhere")
 
 
 def test_partition_values_that_mean_nothing_are_found(tmp_path):

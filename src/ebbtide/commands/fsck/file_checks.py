@@ -16,7 +16,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ebbtide.commands.fsck import findings
-from ebbtide.commands.fsck.footer import TAIL_BYTES, Footer, footer_bytes, is_encrypted, parse_footer
+from ebbtide.commands.fsck.footer import (
+    MAX_FOOTER_BYTES,
+    TAIL_BYTES,
+    Footer,
+    footer_bytes,
+    is_encrypted,
+    is_read_by_arrow,
+    parse_footer,
+)
 from ebbtide.commands.fsck.statistics_checks import StatisticsColumn, check_statistics, statistics_columns
 from ebbtide.commands.fsck.vector_checks import VectorCheck, check_vectors, vector_path
 from ebbtide.errors import CorruptTableError, ObjectNotFoundError, RequestError, UnsupportedFeatureError
@@ -143,12 +151,25 @@ def _look_at_file(snapshot: Snapshot, storage_options: Mapping[str, str] | None,
         found = start + len(tail) if tail else 0
         if found != add.size:
             return _look_at_other_size(place, add, version)
-        if is_encrypted(tail):
-            return _Look(place.shown, finding=findings.not_checked(place.shown, version, "it is encrypted"))
-        return _Look(place.shown, _read_footer(place, tail, add.size))
+        return _look_at_footer(place, tail, add, version)
     except ObjectNotFoundError:
         return _Look(place.shown, finding=findings.missing_data_file(place.shown, version, add))
+
+
+def _look_at_footer(place: _Place, tail: bytes, add: AddFile, version: int) -> _Look:
+    if is_encrypted(tail):
+        return _Look(place.shown, finding=findings.not_checked(place.shown, version, "it is encrypted"))
+    try:
+        data = _footer(place, tail, add.size)
     except MalformedThriftError as error:
+        return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, str(error)))
+    if data is None:
+        return _Look(place.shown, finding=findings.not_checked(place.shown, version, "its footer is too long"))
+    try:
+        return _Look(place.shown, parse_footer(data))
+    except MalformedThriftError as error:
+        if is_read_by_arrow(data):
+            return _Look(place.shown, finding=findings.odd_footer(place.shown, version, str(error)))
         return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, str(error)))
 
 
@@ -160,18 +181,24 @@ def _look_at_other_size(place: _Place, add: AddFile, version: int) -> _Look:
         return _Look(place.shown, finding=findings.not_checked(place.shown, version, "it changed while it was read"))
     start = max(0, size - TAIL_BYTES)
     try:
-        _read_footer(place, place.store.read_range(place.path, start, size - start), size)
+        data = _footer(place, place.store.read_range(place.path, start, size - start), size)
+        is_whole = data is None or is_read_by_arrow(data)
     except MalformedThriftError:
-        problem = f"it has {size} bytes, the log says {add.size}"
-        return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, problem))
-    return _Look(place.shown, finding=findings.replaced_data_file(place.shown, version, add, size))
+        is_whole = False
+    if is_whole:
+        return _Look(place.shown, finding=findings.replaced_data_file(place.shown, version, add, size))
+    problem = f"it has {size} bytes, the log says {add.size}"
+    return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, problem))
 
 
-def _read_footer(place: _Place, tail: bytes, size: int) -> Footer:
+def _footer(place: _Place, tail: bytes, size: int) -> bytes | None:
+    """The bytes of the footer; None when they are too many. MalformedThriftError when the file has none."""
     length = footer_bytes(tail, size)
+    if length > MAX_FOOTER_BYTES:
+        return None
     if length > len(tail):
         tail = place.store.read_range(place.path, size - length, length)
-    return parse_footer(tail[-length:])
+    return tail[-length:]
 
 
 def _conclude(
@@ -215,5 +242,9 @@ def _note_outside(snapshot: Snapshot, adds: Sequence[AddFile], outside: _Outside
             outside.add(location.absolute_url or "")
         else:
             inside.append(location.relative_path)
+        vector = add.deletion_vector
+        # An absolute path that leads inside is shown as one below the root.
+        if vector is not None and vector.is_absolute and ":/" in vector_path(vector, store.url):
+            outside.add(vector_path(vector, store.url))
     for path in paths_outside(store, inside):
         outside.add(path)

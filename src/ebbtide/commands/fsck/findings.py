@@ -112,6 +112,14 @@ def truncated_data_file(path: str, version: int, add: AddFile, problem: str | De
     )  # fmt: skip
 
 
+def odd_footer(path: str, version: int, problem: str) -> Finding:
+    return Finding(
+        "odd-footer", "error", path, version,
+        f"The footer of this data file contradicts itself: {_sentence(problem)} Its rows may be read, or not.",
+        f"Not repaired, because its rows may still be there. {_COPY}, or read the table and see.",
+    )  # fmt: skip
+
+
 def replaced_data_file(path: str, version: int, add: AddFile, found_bytes: int) -> Finding:
     return Finding(
         "replaced-data-file", "error", path, version,
