@@ -15,7 +15,11 @@ from tests.support.shared_material import SharedMaterialMissingError, shared_dir
 __all__ = ["peers_see_our_rows", "record_golden"]
 
 GOLDEN_MODULE = "test_golden_tables.py"
-CASE_MODULES = {"test_delete_cases.py": "delete cases", "test_dml_cases.py": "update, merge, metrics and cdf cases"}
+CASE_MODULES = {
+    "test_delete_cases.py": "delete cases",
+    "test_dml_cases.py": "update, merge, metrics and cdf cases",
+    "test_maintenance_cases.py": "maintenance cases",
+}
 CASE_OUTCOMES = ("passed", "waiting for another command", "failed")
 OUTCOME = "golden outcome"
 REFUSAL = "golden refusal"

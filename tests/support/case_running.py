@@ -8,7 +8,9 @@ played by a commit as other engines write it: what Ebbtide must do is read the t
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,15 +60,24 @@ DELETE = re.compile(r"DELETE\s+FROM\s+(?P<table>\w+)(?:\s+(?:AS\s+)?(?!WHERE\b)(
 RESTORE = re.compile(r"RESTORE\s+TABLE\s+target\s+TO\s+VERSION\s+AS\s+OF\s+(\d+)", re.IGNORECASE)
 # A table's place, and the words behind it that are no alias.
 TABLE_POSITION = re.compile(
-    r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
-    r"(?!SET\b|WHERE\b|USING\b|ON\b|WHEN\b|VALUES\b|SELECT\b|VERSION\b|TIMESTAMP\b|REPLACE\b|JOIN\b)\w+)?",
+    r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING|VACUUM)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
+    r"(?!SET\b|WHERE\b|USING\b|ON\b|WHEN\b|VALUES\b|SELECT\b|VERSION\b|TIMESTAMP\b|REPLACE\b|JOIN\b"
+    r"|RETAIN\b|LITE\b|FULL\b|DRY\b)\w+)?",
     re.IGNORECASE,
 )
 CHANGES_POSITION = re.compile(r"table_changes\('target'", re.IGNORECASE)
 NAMES_THE_TARGET = re.compile(r"\btarget`?\s*\.", re.IGNORECASE)
 VIEW = re.compile(r"\bVIEW\s+(\w+)", re.IGNORECASE)
-CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE"})
-SESSION_SETTINGS = {"store_assignment": "spark.sql.storeAssignmentPolicy", "case_sensitive": "spark.sql.caseSensitive"}
+CREATE_FILE = re.compile(r"@create_file target (?P<name>\S+) age_hours=(?P<hours>\d+)")
+CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "VACUUM"})
+SESSION_SETTINGS = {
+    "store_assignment": "spark.sql.storeAssignmentPolicy",
+    "case_sensitive": "spark.sql.caseSensitive",
+    "retention_check": "spark.databricks.delta.retentionDurationCheck.enabled",
+    "dv_per_file": "spark.databricks.delta.deletionVectors.packing.targetSize",
+}
+# What a setting of a case means as a value of the session's, where that is another.
+SESSION_VALUES = {("dv_per_file", "true"): "1"}
 # What the statement says itself, or the table was built with.
 OTHER_SETTINGS = frozenset({"parquet_row_group_rows", "schema_evolution"})
 
@@ -153,6 +164,8 @@ class RunningCase:
     views: list[str] = field(default_factory=list)
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     changed_versions: tuple[int, int | None] | None = None
+    # Files that lost their last row since the last VACUUM that retained nothing.
+    num_emptied_files: int = 0
 
     @classmethod
     def played(cls, run: Run, spark: Any, directory: Path) -> None:
@@ -217,7 +230,11 @@ class RunningCase:
     def play(self) -> None:
         unknown = self.session.keys() - SESSION_SETTINGS.keys() - OTHER_SETTINGS
         assert not unknown, f"the case needs the settings {unknown}"
-        settings = {SESSION_SETTINGS[name]: value for name, value in self.session.items() if name in SESSION_SETTINGS}
+        settings = {
+            SESSION_SETTINGS[name]: SESSION_VALUES.get((name, value), value)
+            for name, value in self.session.items()
+            if name in SESSION_SETTINGS
+        }
         with session_settings(self.spark, settings):
             self.play_steps()
 
@@ -255,7 +272,9 @@ class RunningCase:
             self.result_rows = [tuple(row) for row in ebbtide.sql(self.spark, self.with_path(step)).collect()]
             return
         self.before = log_state(self.path) if (self.path / "_delta_log").exists() else None
-        if changes_no_row(step):
+        if created := CREATE_FILE.fullmatch(step):
+            self.create_file(created["name"], float(created["hours"]))
+        elif changes_no_row(step):
             ebbtide.sql(self.spark, self.with_path(step)).collect()
             self.views += VIEW.findall(step)
             assert self.before is None or log_state(self.path).version == self.before.version
@@ -266,16 +285,28 @@ class RunningCase:
         else:
             assert verb(step) in CHANGING_VERBS, f"no way to perform {step!r}"
             self.through_sql(step)
+        if "RETAIN 0 HOURS" in step:
+            self.num_emptied_files = 0
 
     def perform_delete(self, step: str, *, again: bool) -> None:
         delete = self.through_sql if self.run.door == "sql" else self.through_python
         checked(self.spark, self.path, lambda: delete(step), again=False)
+        counts = commit_counts(self.path, newest_version(self.path))
+        self.num_emptied_files += counts["remove"] - counts["add"]
         if again:
             affected, metrics, version = self.num_affected_rows, self.metrics, newest_version(self.path)
             delete(step)
             assert self.num_affected_rows == 0
             assert newest_version(self.path) == version
             self.num_affected_rows, self.metrics = affected, metrics
+
+    def create_file(self, name: str, age_hours: float) -> None:
+        """A file that no commit names, as old as a case wants it."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+        modified = time.time() - age_hours * 3600
+        os.utime(file, (modified, modified))
 
     def with_path(self, step: str) -> str:
         """The statement with delta.`path` for the target, under its old name where columns are called by it."""
@@ -405,7 +436,15 @@ class RunningCase:
         assert sum(len(vector_rows(self.path, add)) for add in self.state.adds) == expected
 
     def check_dv_files(self, expected: int) -> None:
-        assert len(list(self.path.rglob("deletion_vector_*.bin"))) == expected
+        """The reference leaves a vector that no commit names for a file that lost its last row. We write none."""
+        found = len(list(self.path.rglob("deletion_vector_*.bin")))
+        assert found == expected - self.num_emptied_files
+
+    def check_files_present(self, expected: list[str]) -> None:
+        assert [name for name in expected if not (self.path / name).exists()] == []
+
+    def check_files_absent(self, expected: list[str]) -> None:
+        assert [name for name in expected if (self.path / name).exists()] == []
 
     def check_data_files(self, expected: int) -> None:
         assert len(list(self.path.rglob("*.parquet"))) == expected
