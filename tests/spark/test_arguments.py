@@ -18,6 +18,7 @@ from ebbtide import DeltaTable
 from ebbtide.errors import ArgumentTypeError, RequestError
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.table_builder import DeltaTableBuilder
+from ebbtide.table_maintenance import DeltaOptimizeBuilder
 
 pytestmark = pytest.mark.spark
 
@@ -45,6 +46,13 @@ RIGHT = {
     **dict.fromkeys(["merge_schema", "overwrite_schema", "nullable"], ()),
     **dict.fromkeys(["storage_options", "hadoopConf", "properties", "set", "values", "txn"], ("None",)),
     **dict.fromkeys(["on", "partition_by", "cols"], ("text", "list")),
+    **dict.fromkeys(["target_size", "min_size", "threads", "start", "end"], ("None", "number")),
+    **dict.fromkeys(["max_deleted_share", "retentionHours"], ("None", "number")),
+    **dict.fromkeys(["lite", "retention_check", "truncateHistory"], ("None",)),
+    **dict.fromkeys(["commit_per_group", "dry_run", "repair"], ()),
+    **dict.fromkeys(["readerVersion", "writerVersion"], ("number",)),
+    "keep_versions": ("list", "list of a number"),
+    "partitionFilter": ("text",),
     "condition": ("None", "text"),
     "condition of merge": ("text",),
     "comment": ("None", "text"),
@@ -59,7 +67,7 @@ FUNCTIONS = [ebbtide.read, ebbtide.read_changes, ebbtide.sql, ebbtide.write]
 
 def public_calls():
     yield from FUNCTIONS
-    for owner in (DeltaTable, DeltaMergeBuilder, DeltaTableBuilder):
+    for owner in (DeltaTable, DeltaMergeBuilder, DeltaTableBuilder, DeltaOptimizeBuilder):
         yield from (
             member for name, member in inspect.getmembers(owner) if not name.startswith("_") and callable(member)
         )
@@ -94,6 +102,8 @@ def owners(spark, place):
     table = DeltaTable.forPath(spark, place)
     return {
         "DeltaTable": table,
+        "TableMaintenance": table,
+        "DeltaOptimizeBuilder": table.optimize(),
         "DeltaMergeBuilder": table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id"),
         "DeltaTableBuilder": DeltaTable.create(spark).location(place.parent / "new"),
     }
@@ -122,6 +132,9 @@ def good_arguments(spark, place, call):
         "comment": "c",
         "set": {"id": "id"},
         "values": {"id": "s.id"},
+        "partitionFilter": "id < 0",
+        "readerVersion": 1,
+        "writerVersion": 1,
     }
     return {name: good[name] for name in parameters_of(call) if name in good}
 
@@ -136,7 +149,7 @@ def test_wrong_type_is_one_typed_sentence_and_writes_nothing(spark, place, owner
     arguments = good_arguments(spark, place, call)
     owner = call.__qualname__.partition(".")[0]
     bound = getattr(owners[owner], call.__name__) if owner in owners else call
-    is_collecting = name == "cols" and call.__name__ == "partitionedBy"
+    is_collecting = name == "cols" and call.__name__ in {"partitionedBy", "executeZOrderBy"}
     for label, value in WRONG.items():
         if label in right_values(call, name):
             continue
