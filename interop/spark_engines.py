@@ -43,7 +43,7 @@ def open_session(scratch: Path) -> AbstractContextManager[SparkSession]:
 
 
 class Ebbtide:
-    offers = frozenset({"create", "append", "delete", "update", "merge", "checkpoint", "changes"})
+    offers = frozenset({"create", "append", "delete", "update", "merge", "checkpoint", "restore", "changes"})
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark

@@ -199,6 +199,11 @@ assignments = Check(
     _first_non_assignment,
 )
 column_type = Check("a type as SQL text or a pyspark.sql.types.DataType", _is_a(str, T.DataType))
+partition_columns = Check(
+    "columns with their types as SQL text or a StructType",
+    _is_a(str, T.StructType),
+    "Write it like 'day DATE, country STRING'.",
+)
 fields = Check("a StructType or a list of StructFields", _is_a(T.StructType, list, tuple), wrong_item=_first_non_field)
 transaction_id = Check(
     "a pair of application id and number",

@@ -30,6 +30,7 @@ _FOLLOWED: Final = frozenset(
         "optimize.minFileSize",
         "optimize.zorder.checkStatsCollection.enabled",
         "retentionDurationCheck.enabled",
+        "restore.protocolDowngradeAllowed",
         "schema.autoMerge.enabled",
         "tableExpressions.allowedFunctions",
         "update.deletionVectors.persistent",

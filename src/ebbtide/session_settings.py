@@ -32,9 +32,11 @@ __all__ = [
     "DYNAMIC_OVERWRITE",
     "OPTIMIZE",
     "RETENTION_CHECK",
+    "IGNORE_MISSING_FILES",
     "TABLE_DEFAULTS",
     "MERGE_WITH_VECTORS",
     "PARTITION_OVERWRITE_MODE",
+    "RESTORE_DOWNGRADE",
     "SCHEMA_AUTO_MERGE",
     "TXN_APP_ID",
     "TXN_AUTO_RESET",
@@ -46,12 +48,14 @@ __all__ = [
     "VECTOR_FILE_SIZE",
     "changes_may_be_out_of_range",
     "checks_retention",
+    "ignores_missing_files",
     "merges_schema",
     "logs_vacuum",
     "optimize_settings",
     "overwrites_dynamically",
     "parse_bytes",
     "reset_txn_version",
+    "restore_may_downgrade",
     "table_defaults",
     "vacuums_lite",
     "write_options",
@@ -75,6 +79,8 @@ ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
 RETENTION_CHECK: Final = f"{PREFIX}retentionDurationCheck.enabled"
 VACUUM_LITE: Final = f"{PREFIX}vacuum.lite.enabled"
 VACUUM_LOGGING: Final = f"{PREFIX}vacuum.logging.enabled"
+RESTORE_DOWNGRADE: Final = f"{PREFIX}restore.protocolDowngradeAllowed"
+IGNORE_MISSING_FILES: Final = "spark.sql.files.ignoreMissingFiles"
 PARTITION_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 _VECTOR_MODES: Final[dict[str, VectorMode]] = {"true": "on", "false": "off", "auto": "auto"}
@@ -160,6 +166,16 @@ def _warn_once(spark: SparkSession, settings: Mapping[str, str]) -> None:
 def changes_may_be_out_of_range(spark: SparkSession) -> bool:
     """Whether bounds of a change feed beyond the newest version mean "no changes" instead of an error."""
     return _flag(spark, CHANGES_OUT_OF_RANGE)
+
+
+def ignores_missing_files(spark: SparkSession) -> bool:
+    """Whether RESTORE leaves data files out that are gone, instead of refusing; Spark's own setting for reads."""
+    return _flag(spark, IGNORE_MISSING_FILES)
+
+
+def restore_may_downgrade(spark: SparkSession) -> bool:
+    """Whether RESTORE and CLONE may take features from a table's protocol."""
+    return _flag(spark, RESTORE_DOWNGRADE)
 
 
 def merges_schema(spark: SparkSession) -> bool:

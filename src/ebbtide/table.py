@@ -56,6 +56,7 @@ from ebbtide.session_settings import (
 from ebbtide.spark_border import timestamp_ms
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
+from ebbtide.table_copies import TableCopies
 from ebbtide.table_maintenance import TableMaintenance
 from ebbtide.table_views import detail_frame, history_frame
 from ebbtide.temp_views import refresh_changed
@@ -111,7 +112,7 @@ def read(
     return read_rows(spark, snapshot, where, storage_options=storage_options)
 
 
-class DeltaTable(TableMaintenance):
+class DeltaTable(TableMaintenance, TableCopies):
     """A Delta table at a path. Every call uses the newest version."""
 
     def __init__(
@@ -324,6 +325,12 @@ class DeltaTable(TableMaintenance):
     def files(self) -> pa.Table:
         """The live data files as an Arrow table, deletion vectors included."""
         return self._snapshot().files
+
+    @classmethod
+    def _opened(
+        cls, spark: SparkSession, store: ObjectStore, storage_options: StorageOptions | None, config: EngineConfig
+    ) -> DeltaTable:
+        return cls(spark, store, storage_options=storage_options, config=config)
 
     def _snapshot(self) -> Snapshot:
         self._latest = load_snapshot(self._store, config=self._config, hint=self._latest)

@@ -1,12 +1,14 @@
-"""How do a table's history and detail look as DataFrames?
+"""How do a table's history and detail, and the answers of maintenance, look as DataFrames?
 
-The columns are those of DESCRIBE HISTORY and DESCRIBE DETAIL in delta-spark, with the same names and types.
+The columns are those of DESCRIBE HISTORY, DESCRIBE DETAIL, RESTORE and CLONE in delta-spark, with the same names and
+types.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import orjson
@@ -14,10 +16,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from ebbtide.commands.clone.results import CloneResult
+from ebbtide.commands.restore.results import RestoreResult
 from ebbtide.log import CommitRecord, TableDetail
 from ebbtide.spark_border import frame_from_arrow
 
-__all__ = ["DETAIL_SCHEMA", "HISTORY_SCHEMA", "detail_frame", "history_frame", "rows_frame"]
+__all__ = [
+    "CLONE_SCHEMA",
+    "DETAIL_SCHEMA",
+    "HISTORY_SCHEMA",
+    "RESTORE_SCHEMA",
+    "clone_frame",
+    "detail_frame",
+    "history_frame",
+    "restore_frame",
+    "rows_frame",
+]
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _NAMES = pa.list_(pa.string())
@@ -64,6 +78,28 @@ DETAIL_SCHEMA = pa.schema(
     }
 )
 
+RESTORE_SCHEMA = pa.schema(
+    {
+        "table_size_after_restore": pa.int64(),
+        "num_of_files_after_restore": pa.int64(),
+        "num_removed_files": pa.int64(),
+        "num_restored_files": pa.int64(),
+        "removed_files_size": pa.int64(),
+        "restored_files_size": pa.int64(),
+    }
+)
+
+CLONE_SCHEMA = pa.schema(
+    {
+        "source_table_size": pa.int64(),
+        "source_num_of_files": pa.int64(),
+        "num_removed_files": pa.int64(),
+        "num_copied_files": pa.int64(),
+        "removed_files_size": pa.int64(),
+        "copied_files_size": pa.int64(),
+    }
+)
+
 _SPARK_TYPES: Mapping[pa.DataType, T.DataType] = {
     pa.string(): T.StringType(),
     pa.int64(): T.LongType(),
@@ -99,6 +135,18 @@ def detail_frame(spark: SparkSession, detail: TableDetail) -> DataFrame:
         detail.num_files_outside_root,
     )
     return rows_frame(spark, [row], DETAIL_SCHEMA)
+
+
+def restore_frame(spark: SparkSession, result: RestoreResult) -> DataFrame:
+    """One row; none when the table was at that version already."""
+    rows = [] if result.version is None else [astuple(result.metrics)]
+    return rows_frame(spark, rows, RESTORE_SCHEMA)
+
+
+def clone_frame(spark: SparkSession, result: CloneResult) -> DataFrame:
+    """One row; none when a table was there already and was left alone."""
+    rows = [] if result.version is None else [astuple(result.metrics)]
+    return rows_frame(spark, rows, CLONE_SCHEMA)
 
 
 def rows_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:

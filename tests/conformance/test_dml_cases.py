@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.support.case_running import (
     CHANGING_VERBS,
-    RESTORE,
     RunningCase,
     assert_every_expectation_is_asked,
     changes_no_row,
@@ -38,8 +37,6 @@ def waits_for(case: dict[str, Any]) -> str | None:
 def is_known(step: str) -> bool:
     if verb(step) == "ALTER":
         return "TBLPROPERTIES" in step.upper()
-    if RESTORE.fullmatch(step):
-        return True
     return deletes(step) or is_query(step) or changes_no_row(step) or verb(step) in CHANGING_VERBS
 
 

@@ -15,19 +15,19 @@ import subprocess
 import sys
 from itertools import count
 from pathlib import Path
-from threading import Lock
 
 import pytest
 from tests.faults.killed_deletes import CONDITION, RIVAL_CONDITION
 from tests.support import races
 from tests.support.arrow_deletes import delete_without_spark, forget_files, snapshot_ids
+from tests.support.faulty_store import FAULTS, FaultyStore, outcome_of
 from tests.support.races import RacingStore, ids_at, unnamed_files
-from tests.support.stores import HookedStore, SimulatedCrash
+from tests.support.stores import HookedStore
 from tests.support.table_builder import TableBuilder
 
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
-from ebbtide.errors import CommitOutcomeUnknownError, DeltaError, StorageError
+from ebbtide.errors import DeltaError, StorageError
 from ebbtide.log import load_snapshot
 from ebbtide.storage import PutOutcomeUnknownError, open_store
 from ebbtide.transaction import SYSTEM_CLOCK
@@ -38,7 +38,6 @@ NEW = [number for number in OLD if number not in CONDITION.numbers]
 RIVAL = [number for number in OLD if number not in RIVAL_CONDITION.numbers]
 BOTH = [number for number in NEW if number not in RIVAL_CONDITION.numbers]
 LITTER = re.compile(r"deletion_vector_[0-9a-f-]+\.bin|(.*/)?\.[^/]+\.tmp|part-[^/]+\.parquet|[0-9a-f]+-ebbtide/.*")
-FAULTS = ["refused", "lost before", "lost after", "sent twice", "crash before", "crash after"]
 
 
 def make_table(path):
@@ -56,52 +55,6 @@ def _without_waiting():
     yield
     object.__setattr__(SYSTEM_CLOCK, "sleep", sleep)
     forget_files()
-
-
-class FaultyStore(HookedStore):
-    """Call number `at` goes wrong in the way that `fault` names; after a crash every later one raises as well."""
-
-    def __init__(self, inner, fault, at):
-        super().__init__(inner)
-        self.fault = fault
-        self.at = at
-        self.numbers = count()
-        self.lock = Lock()
-
-    def _call(self, op, path, call):
-        with self.lock:
-            number = next(self.numbers)
-            self.calls.append((op, path))
-        if number > self.at and self.fault.startswith("crash"):
-            raise SimulatedCrash
-        if number != self.at:
-            return call()
-        if self.fault == "crash before":
-            raise SimulatedCrash
-        if self.fault == "refused":
-            raise StorageError("refused")
-        no_answer = PutOutcomeUnknownError("no answer") if op.startswith("put") else StorageError("no answer")
-        if self.fault == "lost before":
-            raise no_answer
-        call()
-        if self.fault == "crash after":
-            raise SimulatedCrash
-        if self.fault == "lost after":
-            raise no_answer
-        return call()
-
-
-def outcome_of(run):
-    """`landed`, `refused` (certainly not landed), `unknown` or `crashed`."""
-    try:
-        assert run().version is not None
-    except SimulatedCrash:
-        return "crashed"
-    except CommitOutcomeUnknownError:
-        return "unknown"
-    except DeltaError:
-        return "refused"
-    return "landed"
 
 
 def assert_old_or_new(table, outcome, *, old=OLD, new=NEW):

@@ -108,8 +108,6 @@ def as_reference_says(words: str) -> str:
 def test_both_engines_end_alike(run, spark, spark_kind, tmp_path):
     if spark_kind != "reference":
         pytest.skip("asks delta-spark in the same session: --spark=reference")
-    if any(verb(step) == "RESTORE" for step in run.steps):
-        pytest.skip("Ebbtide has no RESTORE yet")
     settings = {"spark.sql.storeAssignmentPolicy": run.case.get("session", {}).get("store_assignment", "ANSI")}
     settings["spark.sql.caseSensitive"] = run.case.get("session", {}).get("case_sensitive", "false")
     with session_settings(spark, settings):

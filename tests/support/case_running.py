@@ -2,12 +2,12 @@
 
 A case is a table, statements and what must come out. A `Run` is a case under one variant (deletion vectors on or off), one
 partitioning and one door; `RunningCase` builds the table, plays the statements and checks every expectation the case has.
-After every DELETE the table itself is checked (`tests/support/invariants.py`). A RESTORE, which Ebbtide does not have, is
-played by a commit as other engines write it: what Ebbtide must do is read the table and its changes afterwards.
+After every DELETE the table itself is checked (`tests/support/invariants.py`).
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import time
@@ -34,7 +34,6 @@ from tests.support.log_reading import (
     stats_of,
     vector_rows,
 )
-from tests.support.restores import restore_by_hand
 from tests.support.session_settings import session_settings
 
 import ebbtide
@@ -43,7 +42,6 @@ from ebbtide.errors import DeltaError, InternalError, RequestError
 __all__ = [
     "CHECKS",
     "DELETE",
-    "RESTORE",
     "VIEW",
     "Run",
     "RunningCase",
@@ -57,19 +55,19 @@ __all__ = [
 
 VERB = re.compile(r"\s*(?:WITH\s+\w+\s+AS\s+\(.*\)\s*(?=MERGE|INSERT))?(@?\w+)", re.IGNORECASE | re.DOTALL)
 DELETE = re.compile(r"DELETE\s+FROM\s+(?P<table>\w+)(?:\s+(?:AS\s+)?(?!WHERE\b)(?P<alias>\w+))?(?:\s+WHERE\s+(?P<condition>.*))?", re.IGNORECASE | re.DOTALL)  # fmt: skip
-RESTORE = re.compile(r"RESTORE\s+TABLE\s+target\s+TO\s+VERSION\s+AS\s+OF\s+(\d+)", re.IGNORECASE)
 # A table's place, and the words behind it that are no alias.
 TABLE_POSITION = re.compile(
     r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING|VACUUM)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
     r"(?!SET\b|WHERE\b|USING\b|ON\b|WHEN\b|VALUES\b|SELECT\b|VERSION\b|TIMESTAMP\b|REPLACE\b|JOIN\b"
-    r"|RETAIN\b|LITE\b|FULL\b|DRY\b)\w+)?",
+    r"|RETAIN\b|LITE\b|FULL\b|DRY\b|TO\b)\w+)?",
     re.IGNORECASE,
 )
 CHANGES_POSITION = re.compile(r"table_changes\('target'", re.IGNORECASE)
+MOMENT = re.compile(r"\{t:(-?\d+)\}")
 NAMES_THE_TARGET = re.compile(r"\btarget`?\s*\.", re.IGNORECASE)
 VIEW = re.compile(r"\bVIEW\s+(\w+)", re.IGNORECASE)
 CREATE_FILE = re.compile(r"@create_file target (?P<name>\S+) age_hours=(?P<hours>\d+)")
-CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "VACUUM"})
+CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "VACUUM", "RESTORE"})
 SESSION_SETTINGS = {
     "store_assignment": "spark.sql.storeAssignmentPolicy",
     "case_sensitive": "spark.sql.caseSensitive",
@@ -166,6 +164,8 @@ class RunningCase:
     changed_versions: tuple[int, int | None] | None = None
     # Files that lost their last row since the last VACUUM that retained nothing.
     num_emptied_files: int = 0
+    # Whole seconds: file systems and clocks agree on those.
+    started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.timezone.utc).replace(microsecond=0))
 
     @classmethod
     def played(cls, run: Run, spark: Any, directory: Path) -> None:
@@ -242,6 +242,8 @@ class RunningCase:
         steps, expect = self.run.steps, self.run.expect
         later = {checkpoint["after_step"]: checkpoint for checkpoint in expect.get("checkpoints", ())}
         for number, step in enumerate(steps):
+            if number == len(steps) - 1:
+                self.date_commits()
             if number == len(steps) - 1 and "error" in expect:
                 self.expect_refusal(step, expect)
                 return
@@ -249,6 +251,15 @@ class RunningCase:
             if number in later:
                 self.check({key: value for key, value in later[number].items() if key != "after_step"})
         self.check({key: value for key, value in expect.items() if key != "checkpoints"})
+
+    def date_commits(self) -> None:
+        """Give the commits the times that the case asks for, in minutes from the start of the run."""
+        for version, minutes in self.run.case.get("commit_times", {}).items():
+            moment = self.moment(minutes).timestamp()
+            os.utime(self.path / "_delta_log" / f"{int(version):020d}.json", (moment, moment))
+
+    def moment(self, minutes: int) -> dt.datetime:
+        return self.started + dt.timedelta(minutes=minutes)
 
     def expect_refusal(self, step: str, expect: dict[str, Any]) -> None:
         """The reference's error, or, where the reference could do better, what plain SQL would have done."""
@@ -280,8 +291,6 @@ class RunningCase:
             assert self.before is None or log_state(self.path).version == self.before.version
         elif deletes(step):
             self.perform_delete(step, again=again)
-        elif restored := RESTORE.fullmatch(step):
-            restore_by_hand(self.path, int(restored[1]))
         else:
             assert verb(step) in CHANGING_VERBS, f"no way to perform {step!r}"
             self.through_sql(step)
@@ -318,7 +327,9 @@ class RunningCase:
             return f"{found['word']}{found['space']}{place}{alias}"
 
         changed = CHANGES_POSITION.sub(lambda _: f"table_changes('{self.path}'", step)
-        return TABLE_POSITION.sub(placed, changed).replace("{target.path}", str(self.path))
+        placed_step = TABLE_POSITION.sub(placed, changed).replace("{target.path}", str(self.path))
+        # The sessions of the tests are in UTC.
+        return MOMENT.sub(lambda found: self.moment(int(found[1])).strftime("%Y-%m-%d %H:%M:%S.000"), placed_step)
 
     def through_sql(self, step: str) -> None:
         version = newest_version(self.path) if self.before is not None else None

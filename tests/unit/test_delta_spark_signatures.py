@@ -16,6 +16,7 @@ from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_maintenance import DeltaOptimizeBuilder
 
 REQUIRED = inspect.Parameter.empty
+CLONE = {"isShallow": False, "replace": False, "properties": None}
 
 DELTA_SPARK = {
     DeltaTable: {
@@ -35,6 +36,13 @@ DELTA_SPARK = {
         "isDeltaTable": {"sparkSession": REQUIRED, "identifier": REQUIRED},
         "addFeatureSupport": {"featureName": REQUIRED},
         "optimize": {},
+        "restoreToVersion": {"version": REQUIRED},
+        "restoreToTimestamp": {"timestamp": REQUIRED},
+        "convertToDelta": {"sparkSession": REQUIRED, "identifier": REQUIRED, "partitionSchema": None},
+        "generate": {"mode": REQUIRED},
+        "clone": {"target": REQUIRED, **CLONE},
+        "cloneAtVersion": {"version": REQUIRED, "target": REQUIRED, **CLONE},
+        "cloneAtTimestamp": {"timestamp": REQUIRED, "target": REQUIRED, **CLONE},
     },
     DeltaOptimizeBuilder: {
         "where": {"partitionFilter": REQUIRED},
@@ -74,13 +82,8 @@ OURS = {
     *("to_request", "url", "version"),
 }
 DELTA_SPARK_ALONE = {
-    *("generate", "convertToDelta", "forName", "upgradeTableProtocol", "dropFeatureSupport"),
+    *("forName", "upgradeTableProtocol", "dropFeatureSupport"),
     *(
-        "restoreToVersion",
-        "restoreToTimestamp",
-        "clone",
-        "cloneAtVersion",
-        "cloneAtTimestamp",
         "tableName",
         "clusterBy",
     ),

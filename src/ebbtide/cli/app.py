@@ -16,7 +16,21 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from ebbtide.cli import check, delete, detail, files, fsck, history, log, show, vacuum
+from ebbtide.cli import (
+    check,
+    clone,
+    convert,
+    delete,
+    detail,
+    files,
+    fsck,
+    generate,
+    history,
+    log,
+    restore,
+    show,
+    vacuum,
+)
 from ebbtide.cli.output import error_console, print_failure
 from ebbtide.errors import DeltaError, RequestError
 
@@ -30,6 +44,10 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "files": files.run,
     "check": check.run,
     "delete": delete.run,
+    "restore": restore.run,
+    "clone": clone.run,
+    "convert": convert.run,
+    "generate": generate.run,
     "fsck": fsck.run,
     "vacuum": vacuum.run,
 }

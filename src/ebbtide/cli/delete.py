@@ -7,29 +7,25 @@ rows and writes nothing. The table is looked up before Spark starts, so a wrong 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import SparkSession
-from rich.text import Text
 
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
 from ebbtide.cli.output import (
     error_console,
-    new_table,
     output_console,
     pluralize,
     print_json,
     print_note,
-    print_table,
+    print_pairs,
     printable,
     share_text,
     size_text,
 )
-from ebbtide.cli.session import quiet_session, steady_console
+from ebbtide.cli.session import session_with_phases
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.delete.dry_run import DeleteForecast, forecast_delete
 from ebbtide.commands.delete.results import DeleteResult
@@ -42,8 +38,6 @@ from ebbtide.session_settings import write_options
 from ebbtide.storage import open_store
 
 __all__ = ["run"]
-
-_STDERR = 2
 
 
 class VectorChoice(str, Enum):
@@ -97,7 +91,7 @@ def run(
         _ask(snapshot, where)
     mode = None if deletion_vectors is None else _MODES[deletion_vectors]
     verbose = bool(context.find_root().params.get("debug"))
-    with _session_with_phases(verbose=verbose) as (spark, on_phase):
+    with session_with_phases(verbose=verbose) as (spark, on_phase):
         options = write_options(spark, deletion_vectors=mode, storage_options=storage_options, config=config)
         request = DeleteRequest(store, where, options=options, hint=snapshot)
         if dry_run:
@@ -124,17 +118,6 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-@contextmanager
-def _session_with_phases(*, verbose: bool) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
-    """A session, and a spinner on the terminal that shows what is being done."""
-    with (
-        steady_console(_STDERR) as console,
-        console.status("Starting Spark") as spinner,
-        quiet_session(verbose=verbose) as spark,
-    ):
-        yield spark, spinner.update
-
-
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -148,14 +131,14 @@ def _print_result(result: DeleteResult, *, as_json: bool) -> None:
         return
     metrics = dict(result.operation_metrics)
     rows = [("version", f"{result.version:,}"), *((name, f"{value:,}") for name, value in metrics.items() if value)]
-    _print_pairs(rows)
+    print_pairs(rows)
 
 
 def _print_forecast(forecast: DeleteForecast, *, as_json: bool) -> None:
     if as_json:
         print_json([_json(forecast)])
         return
-    _print_pairs(list(_lines(forecast)))
+    print_pairs(list(_lines(forecast)))
     print_note(output_console(), "A dry run: nothing was written.")
 
 
@@ -199,14 +182,3 @@ def _json(forecast: DeleteForecast) -> dict[str, Any]:
         "markedShareBefore": forecast.marked_share_before,
         "markedShareAfter": forecast.marked_share_after,
     }
-
-
-def _print_pairs(rows: Sequence[tuple[str, str]]) -> None:
-    console = output_console()
-    table = new_table(console)
-    table.show_header = False
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(printable(value)))
-    print_table(console, table)

@@ -19,6 +19,7 @@ __all__ = [
     "TablePath",
     "Untrusted",
     "engine_config",
+    "parse_pairs",
     "parse_storage_options",
     "parse_timestamp_ms",
 ]
@@ -46,15 +47,18 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 def parse_storage_options(given: list[str] | None) -> dict[str, str] | None:
     """The options as the engine takes them; the last one wins if a key is repeated."""
-    options = {}
+    return parse_pairs(given, "--storage-option", "aws_region=eu-central-1") or None
+
+
+def parse_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
+    """KEY=VALUE, as often as it is given; a message names the position, never the value."""
+    pairs = {}
     for position, text in enumerate(given or (), start=1):
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise RequestError(
-                f"--storage-option number {position} is not KEY=VALUE. Write it like aws_region=eu-central-1."
-            )
-        options[key.strip()] = value
-    return options or None
+            raise RequestError(f"{option} number {position} is not KEY=VALUE. Write it like {example}.")
+        pairs[key.strip()] = value
+    return pairs
 
 
 def engine_config(*, untrusted: bool) -> EngineConfig:

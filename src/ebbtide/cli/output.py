@@ -29,6 +29,7 @@ __all__ = [
     "print_failure",
     "print_json",
     "print_note",
+    "print_pairs",
     "print_table",
     "printable",
     "share_bar",
@@ -136,6 +137,18 @@ def print_table(console: Console, table: Table) -> None:
     # Cells are padded; trailing spaces would only be in the way in a pipe.
     for line in captured.get().splitlines():
         typer.echo(line.rstrip(), color=console.is_terminal)
+
+
+def print_pairs(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and values, one pair per line."""
+    console = output_console()
+    table = new_table(console)
+    table.show_header = False
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(printable(value)))
+    print_table(console, table)
 
 
 def print_note(console: Console, text: str) -> None:

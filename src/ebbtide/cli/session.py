@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import IO, Final
 
@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ebbtide.errors import DeltaError
 
-__all__ = ["quiet_session", "spark_session", "steady_console"]
+__all__ = ["quiet_session", "session_with_phases", "spark_session", "steady_console"]
 
 _LOOPBACK: Final = "127.0.0.1"
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -145,3 +145,14 @@ def _output_into(file: IO[bytes]) -> Iterator[None]:
         for stream, copy in kept:
             os.dup2(copy, stream)
             os.close(copy)
+
+
+@contextmanager
+def session_with_phases(*, verbose: bool) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
+    """A session, and a spinner on the terminal that shows what is being done."""
+    with (
+        steady_console(_STDERR) as console,
+        console.status("Starting Spark") as spinner,
+        quiet_session(verbose=verbose) as spark,
+    ):
+        yield spark, spinner.update

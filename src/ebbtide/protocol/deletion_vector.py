@@ -27,7 +27,7 @@ from uuid import UUID
 
 from ebbtide.errors import CorruptDeletionVectorError, DeltaError, RequestError
 from ebbtide.protocol import base85
-from ebbtide.protocol.paths import encode_path
+from ebbtide.protocol.paths import encode_absolute_path
 
 __all__ = ["INLINE_DV_MARKER", "PATH_DV_MARKER", "UUID_DV_MARKER", "DeletionVectorDescriptor"]
 
@@ -46,7 +46,6 @@ _FILE_NAME = re.compile(r"deletion_vector_([^./\\]+)\.bin")
 # scheme ":" ["//" authority] path; a query or fragment would not be part of the object's name, so neither may follow.
 _ABSOLUTE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/?#]*)(?=/)|(?!//))(/[^?#]*[^/?#])")
 _NOT_IN_A_URI = re.compile(r"%(?![0-9A-Fa-f]{2})|[\x00-\x20\x7f\"<>\[\\\]^`{|}]")
-_SCHEME_AND_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(?=/)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ class DeletionVectorDescriptor:
         if not self.is_relative:
             return replace(self)
         return self.on_disk_with_absolute_path(
-            _url_encode_absolute(self.absolute_path(table_location)),
+            encode_absolute_path(self.absolute_path(table_location)),
             size_in_bytes=self.size_in_bytes,
             cardinality=self.cardinality,
             offset=self.offset,
@@ -342,13 +341,6 @@ def _has_control_character(text: str) -> bool:
 def _file_path(id: UUID, prefix: str) -> str:
     file_name = f"deletion_vector_{id}.bin"
     return f"{prefix}/{file_name}" if prefix else file_name
-
-
-def _url_encode_absolute(decoded_path: str) -> str:
-    """Escape only the path of a URI; scheme and authority, if present, stay as they are."""
-    match = _SCHEME_AND_AUTHORITY.match(decoded_path)
-    head_length = match.end() if match else 0
-    return decoded_path[:head_length] + encode_path(decoded_path[head_length:])
 
 
 def _require(obj: Mapping[str, Any], name: str) -> Any:

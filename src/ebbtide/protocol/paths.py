@@ -35,6 +35,7 @@ __all__ = [
     "canonical_path",
     "canonical_paths",
     "decode_path",
+    "encode_absolute_path",
     "encode_path",
     "resolve_data_path",
     "resolve_sidecar_path",
@@ -43,6 +44,7 @@ __all__ = [
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 # Up to the last "@": a password may hold one.
 _CREDENTIALS = re.compile(r"//[^/]*:[^/]*@")
+_SCHEME_AND_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(?=/)")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # A relative path with none of these is its own canonical form; everything else takes the slow path.
 _NEEDS_WORK: Final = r"^$|[%:#?\x00]|//|^/|/$|(^|/)\.\.?(/|$)"
@@ -87,6 +89,13 @@ def encode_path(decoded_path: str) -> str:
     encoded = _encode(decoded_path)
     # "a:b" would be read as a URI with the scheme "a".
     return encoded.replace(":", "%3A", 1) if _SCHEME.match(encoded) else encoded
+
+
+def encode_absolute_path(decoded_path: str) -> str:
+    """The log spelling of a decoded absolute path. Scheme and authority, if present, stay as they are."""
+    match = _SCHEME_AND_AUTHORITY.match(decoded_path)
+    head_length = match.end() if match else 0
+    return decoded_path[:head_length] + encode_path(decoded_path[head_length:])
 
 
 def decode_path(encoded_path: str) -> str:

@@ -21,6 +21,7 @@ from ebbtide.spark_border.reading import (
     file_path_of,
     fills_reader_row_index,
     input_files,
+    merged_parquet_schema,
     not_pushed,
     nothing_pushed_below,
     reader_name_of,
@@ -36,7 +37,7 @@ from ebbtide.spark_border.settings import (
     search_settings,
     settings_below,
 )
-from ebbtide.spark_border.times import timestamp_ms
+from ebbtide.spark_border.times import timestamp_ms, timestamp_text
 from ebbtide.spark_border.writing import footer_shows_nan, parquet_writer
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "footer_shows_nan",
     "frame_from_arrow",
     "input_files",
+    "merged_parquet_schema",
     "functions_of_the_session",
     "interruptible",
     "is_built_in",
@@ -81,5 +83,6 @@ __all__ = [
     "spark_errors",
     "strict_reader",
     "timestamp_ms",
+    "timestamp_text",
     "with_file_metadata",
 ]

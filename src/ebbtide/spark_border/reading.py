@@ -26,6 +26,7 @@ __all__ = [
     "file_path_of",
     "fills_reader_row_index",
     "input_files",
+    "merged_parquet_schema",
     "not_pushed",
     "nothing_pushed_below",
     "reader_name_of",
@@ -99,6 +100,13 @@ def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
     if any(_has_nested_floats(field.dataType) for field in schema.fields):
         reader = reader.options(**_NO_FILTERS_OF_PARQUET)
     return reader.schema(schema)
+
+
+def merged_parquet_schema(spark: SparkSession, path: str) -> T.StructType:
+    """The columns of all Parquet files below a directory, as Spark reads them; names of directories add none."""
+    reader = spark.read.format(_PARQUET).option("mergeSchema", "true").option("recursiveFileLookup", "true")
+    reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    return reader.load(escape_glob(path)).schema
 
 
 def _has_nested_floats(data_type: T.DataType) -> bool:

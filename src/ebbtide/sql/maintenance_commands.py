@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from ebbtide.commands.clone.command import CloneRequest, clone_table
+from ebbtide.commands.convert.command import ConvertRequest, convert_folder
+from ebbtide.commands.convert.identifier import parquet_path
+from ebbtide.commands.convert.schema import partition_fields_of
 from ebbtide.commands.fsck.answer import fsck_frame
 from ebbtide.commands.fsck.command import FsckCommand
 from ebbtide.commands.fsck.request import FsckRequest
 from ebbtide.errors import StorageError
-from ebbtide.sql.maintenance_statements import Fsck, MaintenanceStatement, Vacuum
+from ebbtide.session_settings import restore_may_downgrade, table_defaults
+from ebbtide.spark_border import timestamp_ms
+from ebbtide.sql.maintenance_statements import (
+    Clone,
+    Convert,
+    Fsck,
+    Generate,
+    MaintenanceStatement,
+    Restore,
+    Vacuum,
+)
+from ebbtide.sql.queries import instant
 from ebbtide.sql.session import SqlSession
+from ebbtide.table_views import clone_frame
 from ebbtide.temp_views import refresh_changed
 
 __all__ = ["run_maintenance"]
@@ -24,6 +40,15 @@ def run_maintenance(session: SqlSession, statement: MaintenanceStatement) -> Dat
             return _run_vacuum(session, statement)
         case Fsck():
             return _run_fsck(session, statement)
+        case Restore():
+            return _run_restore(session, statement)
+        case Clone():
+            return _run_clone(session, statement)
+        case Convert():
+            _run_convert(session, statement)
+        case Generate():
+            session.table(statement.path).generate(statement.mode)
+    return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
 def _run_vacuum(session: SqlSession, statement: Vacuum) -> DataFrame:
@@ -48,3 +73,40 @@ def _run_fsck(session: SqlSession, statement: Fsck) -> DataFrame:
     if result.version is not None:
         refresh_changed(session.spark, store.url)
     return fsck_frame(session.spark, result)
+
+
+def _run_restore(session: SqlSession, statement: Restore) -> DataFrame:
+    table = session.table(statement.path)
+    if statement.timestamp is not None:
+        return table.restoreToTimestamp(instant(session.spark, statement.timestamp))
+    return table.restoreToVersion(statement.version or 0)
+
+
+def _run_clone(session: SqlSession, statement: Clone) -> DataFrame:
+    at = None if statement.timestamp is None else instant(session.spark, statement.timestamp)
+    request = CloneRequest(
+        session.store(statement.source),
+        session.store(statement.path),
+        statement.version,
+        None if at is None else timestamp_ms(session.spark, at),
+        statement.how,
+        statement.properties,
+        session.options(statement.path),
+        may_downgrade=restore_may_downgrade(session.spark),
+    )
+    result = clone_table(request)
+    session.spark.catalog.refreshByPath(request.target.spark_path)
+    refresh_changed(session.spark, request.target.url)
+    return clone_frame(session.spark, result)
+
+
+def _run_convert(session: SqlSession, statement: Convert) -> None:
+    path = parquet_path(statement.identifier)
+    request = ConvertRequest(
+        session.store(path),
+        partition_fields_of(statement.partition_columns),
+        statement.collects_statistics,
+        session.options(path),
+        lambda: table_defaults(session.spark),
+    )
+    convert_folder(session.spark, request)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["KNOWN_MAINTENANCE", "Fsck", "MaintenanceStatement", "Vacuum"]
+from ebbtide.commands.clone.command import CloneHow
+
+__all__ = ["KNOWN_MAINTENANCE", "Clone", "Convert", "Fsck", "Generate", "MaintenanceStatement", "Restore", "Vacuum"]
 
 KNOWN_MAINTENANCE: Final = (
     "VACUUM delta.`path` [LITE | FULL] [RETAIN n HOURS] [DRY RUN]",
     "FSCK REPAIR TABLE delta.`path` [DRY RUN]",
+    "RESTORE [TABLE] delta.`path` TO VERSION AS OF n | TIMESTAMP AS OF 'time'",
+    "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] delta.`path` SHALLOW CLONE delta.`source` [VERSION AS OF n] ...",
+    "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, ...)]",
+    "GENERATE symlink_format_manifest FOR TABLE delta.`path`",
 )
 
 
@@ -29,4 +36,40 @@ class Fsck:
     dry_run: bool = False
 
 
-MaintenanceStatement: TypeAlias = Vacuum | Fsck
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """To a version, or to a time as SQL text."""
+
+    path: str
+    version: int | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """Of the source as it is now, at a version, or at a time as SQL text."""
+
+    path: str
+    source: str
+    how: CloneHow
+    version: int | None = None
+    timestamp: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A folder of Parquet files; `partition_columns` are the user's text."""
+
+    identifier: str
+    partition_columns: str | None = None
+    collects_statistics: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    path: str
+    mode: str
+
+
+MaintenanceStatement: TypeAlias = Vacuum | Fsck | Restore | Clone | Convert | Generate

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ebbtide.commands.clone.command import CloneHow, refuse_deep_clone
 from ebbtide.errors import InvalidSyntaxError, RequestError
-from ebbtide.sql.maintenance_statements import Fsck, MaintenanceStatement, Vacuum
-from ebbtide.sql.reader import StatementReader
+from ebbtide.sql.maintenance_statements import (
+    Clone,
+    Convert,
+    Fsck,
+    Generate,
+    MaintenanceStatement,
+    Restore,
+    Vacuum,
+)
+from ebbtide.sql.reader import SYNTAX, StatementReader
+from ebbtide.sql_text import TimeTravel, time_travel_at
 
-__all__ = ["parse_maintenance"]
+__all__ = ["parse_clone", "parse_maintenance"]
 
 
 def parse_maintenance(reader: StatementReader) -> MaintenanceStatement | None:
@@ -17,7 +27,61 @@ def parse_maintenance(reader: StatementReader) -> MaintenanceStatement | None:
         return _vacuum(reader)
     if reader.accept("fsck"):
         return _fsck(reader)
+    if reader.accept("restore"):
+        return _restore(reader)
+    if reader.accept("convert", "to", "delta"):
+        return _convert(reader)
+    if reader.accept("generate"):
+        mode = reader.name("symlink_format_manifest")
+        reader.expect("for", "table")
+        return reader.end(Generate(reader.table(), mode))
+    if reader.accept("replace", "table"):
+        clone = parse_clone(reader, reader.table(), "replace")
+        if clone is None:
+            raise reader.unexpected("SHALLOW CLONE")
+        return clone
     return None
+
+
+def _restore(reader: StatementReader) -> Restore:
+    reader.accept("table")
+    path = reader.table()
+    reader.accept("to")
+    travel = _time_travel(reader)
+    if travel is None:
+        raise reader.unexpected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
+    return reader.end(Restore(path, travel.version, travel.timestamp))
+
+
+def _convert(reader: StatementReader) -> Convert:
+    identifier = reader.dotted_name("a folder written as parquet.`/path/to/folder`")
+    collects_statistics = not reader.accept("no", "statistics")
+    columns = reader.parenthesised("columns with their types") if reader.accept("partitioned", "by") else None
+    return reader.end(Convert(identifier, columns, collects_statistics))
+
+
+def parse_clone(reader: StatementReader, path: str, how: CloneHow) -> Clone | None:
+    """What follows CREATE TABLE and the table's path; None when it is no clone."""
+    is_shallow = reader.accept("shallow")
+    if not is_shallow:
+        reader.accept("deep")
+    if not reader.accept("clone"):
+        return None
+    refuse_deep_clone(is_shallow)
+    source = reader.table()
+    travel = _time_travel(reader)
+    version, timestamp = (None, None) if travel is None else (travel.version, travel.timestamp)
+    properties = reader.properties() if reader.accept("tblproperties") else {}
+    if reader.comes("location"):
+        raise InvalidSyntaxError("The path of a clone is its location; leave LOCATION out.", error_class=SYNTAX)
+    return reader.end(Clone(path, source, how, version, timestamp, properties))
+
+
+def _time_travel(reader: StatementReader) -> TimeTravel | None:
+    travel = time_travel_at(reader.source, reader.tokens, reader.brackets, reader.at)
+    if travel is not None:
+        reader.at = travel.end
+    return travel
 
 
 def _vacuum(reader: StatementReader) -> Vacuum:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ebbtide.commands.clone.command import CloneHow
 from ebbtide.errors import InvalidSyntaxError, RequestError
+from ebbtide.sql.maintenance_statements import Clone
+from ebbtide.sql.parse_maintenance import parse_clone
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import (
     ColumnDefinition,
@@ -32,7 +35,7 @@ def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail:
     return reader.end(DescribeHistory(path, reader.number("a number after LIMIT") if reader.accept("limit") else None))
 
 
-def parse_create(reader: StatementReader) -> CreateView | CreateTable:
+def parse_create(reader: StatementReader) -> CreateView | CreateTable | Clone:
     or_replace = reader.accept("or", "replace")
     if reader.accept("table"):
         return _table(reader, or_replace=or_replace)
@@ -75,11 +78,15 @@ def _whole_table(reader: StatementReader) -> TableName:
 # --- CREATE TABLE -----------------------------------------------------------------------------------------------------
 
 
-def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable:
+def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable | Clone:
     if_not_exists = reader.accept("if", "not", "exists")
     if if_not_exists and or_replace:
         raise InvalidSyntaxError("Write either OR REPLACE or IF NOT EXISTS, not both.", error_class=SYNTAX)
     path = reader.table()
+    how: CloneHow = "create_or_replace" if or_replace else "create_if_not_exists" if if_not_exists else "create"
+    clone = parse_clone(reader, path, how)
+    if clone is not None:
+        return clone
     columns = _columns(reader) if reader.is_next("(") else ()
     table = CreateTable(path, columns, if_not_exists=if_not_exists, or_replace=or_replace)
     table = _options(reader, table)

@@ -25,7 +25,7 @@ from ebbtide.sql.reader import StatementReader
 from ebbtide.sql_text import delta_path_at, is_sign, table_places, time_travel_at, tokenize
 from ebbtide.table import read
 
-__all__ = ["ChangesReference", "PathReference", "run_query", "table_mentions"]
+__all__ = ["ChangesReference", "PathReference", "instant", "run_query", "table_mentions"]
 
 _CHANGES: Final = frozenset({"table_changes", "table_changes_by_path"})
 _COMMA: Final = frozenset({","})
@@ -149,7 +149,7 @@ def _open(
     config: EngineConfig,
 ) -> DataFrame:
     if isinstance(reference, PathReference):
-        time = None if reference.timestamp is None else _instant(spark, reference.timestamp)
+        time = None if reference.timestamp is None else instant(spark, reference.timestamp)
         return read(spark, reference.path, reference.version, time, storage_options, config=config)
     start_version, start_time = _bound(spark, reference.start)
     end_version, end_time = (None, None) if reference.end is None else _bound(spark, reference.end)
@@ -173,13 +173,16 @@ def _bound(spark: SparkSession, text: str) -> tuple[int | None, dt.datetime | No
         row = spark.sql(f"SELECT {text} AS bound, typeof({text}) AS type").first()
     if row is not None and row["type"] in {"tinyint", "smallint", "int", "bigint"} and row["bound"] is not None:
         return int(row["bound"]), None
-    return None, _instant(spark, text)
+    return None, instant(spark, text)
 
 
-def _instant(spark: SparkSession, text: str) -> dt.datetime:
+def instant(spark: SparkSession, text: str) -> dt.datetime:
+    """The moment that an expression in SQL text means, in the session's time zone; RequestError if it is none."""
     with spark_errors(f"reading the timestamp {text}"):
         # Spark reads the text, so that every spelling that works in Spark SQL works here, in the session's time zone.
         row = spark.sql(f"SELECT unix_millis(try_cast({text} AS TIMESTAMP_LTZ)) AS ms").first()
     if row is None or row["ms"] is None:
-        raise RequestError(f"{text} is not a timestamp. Write it like '2026-01-31 12:00:00'.")
+        raise RequestError(
+            f"{text} is not a timestamp. Write it like '2026-01-31 12:00:00'.", error_class="DELTA_TIMESTAMP_INVALID"
+        )
     return _EPOCH + dt.timedelta(milliseconds=int(row["ms"]))

@@ -40,8 +40,10 @@ __all__ = ["check"]
 _DUPLICATE: Final = "DELTA_DUPLICATE_ACTIONS_FOUND"
 # These add existing files again, with the vectors they already have.
 _IN_PLACE_OPERATIONS: Final = frozenset({"COMPUTE STATS", "ROW TRACKING BACKFILL", "FSCK"})
-# These bring files back as they were, tight bounds and smaller vectors included.
+# These name files as they are, or were, in some version: with tight bounds, smaller vectors, even without statistics.
 _COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
+# These may take features from the protocol; a caller has to ask for it.
+_DROPPING_OPERATIONS: Final = frozenset({"DROP FEATURE", "RESTORE", "CLONE"})
 # This writes tombstones for deletion-vector files, which were never live.
 _TOMBSTONE_OPERATIONS: Final = frozenset({"DROP FEATURE"})
 _ROW_KEEPING_OPERATIONS: Final = frozenset({"UPDATE", "OPTIMIZE", "REORG"})
@@ -70,7 +72,7 @@ def check_table_is_writable(proposal: Proposal) -> None:
 def check_table_changes(proposal: Proposal) -> None:
     if proposal.changes_protocol:
         before = None if proposal.base is None else proposal.base.protocol
-        check_protocol_change(before, proposal.protocol, may_drop=proposal.operation.name == "DROP FEATURE")
+        check_protocol_change(before, proposal.protocol, may_drop=proposal.operation.name in _DROPPING_OPERATIONS)
     if proposal.changes_metadata or proposal.changes_protocol:
         check_metadata_change(proposal.metadata, proposal.protocol, proposal.base)
 
@@ -167,18 +169,19 @@ def check_deletion_vectors(proposal: Proposal) -> None:
     name = proposal.operation.name
     is_readable = deletion_vectors_readable(proposal.protocol, proposal.metadata)
     is_writable = deletion_vectors_writable(proposal.protocol, proposal.metadata)
-    if not (is_readable and (is_writable or name in _IN_PLACE_OPERATIONS)):
+    # Vectors that exist already may come back even where no new ones are made any more.
+    if not (is_readable and (is_writable or name in _IN_PLACE_OPERATIONS | _COPYING_OPERATIONS)):
         raise RequestError(
             f"{name} would add deletion vectors, which this table does not allow. Set the table property "
             "delta.enableDeletionVectors to true, or run the operation without them.",
             error_class="DELTA_ADDING_DELETION_VECTORS_DISALLOWED",
         )
+    if name in _COPYING_OPERATIONS:
+        return
     removed = {proposal.canonical[remove.path]: remove for remove in proposal.removes}
-    may_be_tight = name in _IN_PLACE_OPERATIONS | _COPYING_OPERATIONS
     for add, vector in with_vector:
-        _check_vector(add, vector, may_be_tight=may_be_tight)
-        if name not in _COPYING_OPERATIONS:
-            _check_growth(add, vector, removed.get(proposal.canonical[add.path]))
+        _check_vector(add, vector, may_be_tight=name in _IN_PLACE_OPERATIONS)
+        _check_growth(add, vector, removed.get(proposal.canonical[add.path]))
 
 
 def check_row_counts(proposal: Proposal) -> None:

@@ -278,7 +278,7 @@ class Transaction:
     def _finish(self, prepared: Prepared, attempts: int, rebases: int) -> Committed:
         snapshot = self._read_back(prepared.version)
         if snapshot is not None:
-            post_commit.run_post_commit(snapshot, config=self._config)
+            post_commit.run_post_commit(snapshot, config=self._config, actions=prepared.actions)
         return Committed(
             prepared.version, prepared.actions, attempts, rebases, False, snapshot, self._store, self._config
         )

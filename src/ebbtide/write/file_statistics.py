@@ -34,7 +34,7 @@ from ebbtide.protocol.statistics import FileStatistics
 from ebbtide.write.string_bounds import lower_string, upper_string
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["StatisticsColumns", "statistics_columns", "statistics_of"]
+__all__ = ["Slot", "StatisticsColumns", "indexed_columns", "statistics_columns", "statistics_of"]
 
 _DEFAULT_STRING_PREFIX: Final = 32
 _VARIANT_LEAVES: Final = 2
@@ -49,7 +49,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class Slot:
     """One column of the table and the leaves of the Parquet schema that hold it."""
 
     path: tuple[str, ...]
@@ -61,14 +61,14 @@ class _Slot:
 class StatisticsColumns:
     """The columns that get statistics, and where in the footer they are."""
 
-    slots: tuple[_Slot, ...]
+    slots: tuple[Slot, ...]
     string_prefix: int
     tight_bounds: bool | None
 
 
 def statistics_columns(target: WriteTarget, table_columns: StructType) -> StatisticsColumns:
     """What to collect for files that begin with `table_columns` (physical)."""
-    wanted = set(_indexed_paths(target))
+    wanted = {path for path, _ in indexed_columns(target)}
     prefix = target.properties.data_skipping_string_prefix_length
     return StatisticsColumns(
         slots=tuple(slot for slot in _slots(table_columns) if slot.path in wanted),
@@ -105,8 +105,8 @@ def statistics_of(footer: pq.FileMetaData, columns: StatisticsColumns) -> FileSt
     )
 
 
-def _indexed_paths(target: WriteTarget) -> Iterator[tuple[str, ...]]:
-    """Physical paths of the leaves that the table's properties ask statistics for."""
+def indexed_columns(target: WriteTarget) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    """Physical paths and types of the leaves that the table's properties ask statistics for."""
     partition_names = {field.name for field in target.partition_fields}
     pairs = zip(leaf_columns(target.schema), leaf_columns(target.physical_schema), strict=True)
     leaves = [(logical, physical) for logical, physical in pairs if logical[0].name not in partition_names]
@@ -119,15 +119,15 @@ def _indexed_paths(target: WriteTarget) -> Iterator[tuple[str, ...]]:
         else:
             is_wanted = any(path[: len(name)] == tuple(part.lower() for part in name) for name in listed)
         if is_wanted:
-            yield tuple(field.name for field in physical)
+            yield tuple(field.name for field in physical), physical[-1].type
 
 
-def _slots(table_columns: StructType) -> Iterator[_Slot]:
+def _slots(table_columns: StructType) -> Iterator[Slot]:
     """Leaves are found by position, not by name: `a.b` can be a column, or the field `b` of `a`."""
     start = 0
     for chain in leaf_columns(table_columns):
         stop = start + _leaf_count(chain[-1].type)
-        yield _Slot(tuple(field.name for field in chain), chain[-1].type, range(start, stop))
+        yield Slot(tuple(field.name for field in chain), chain[-1].type, range(start, stop))
         start = stop
 
 
@@ -141,7 +141,7 @@ def _leaf_count(data_type: DataType) -> int:
     return _VARIANT_LEAVES if data_type.name == "variant" else 1
 
 
-def _is_there(slot: _Slot, paths: Sequence[str]) -> bool:
+def _is_there(slot: Slot, paths: Sequence[str]) -> bool:
     """Whether the leaves are where they should be; Spark could one day lay out a type differently."""
     dotted = ".".join(slot.path)
     is_nested = not isinstance(slot.type, PrimitiveType)
@@ -151,12 +151,12 @@ def _is_there(slot: _Slot, paths: Sequence[str]) -> bool:
     )
 
 
-def _statistics(footer: pq.FileMetaData, slot: _Slot, group: int) -> pq.Statistics | None:
+def _statistics(footer: pq.FileMetaData, slot: Slot, group: int) -> pq.Statistics | None:
     """Statistics of the slot's first leaf. For arrays and maps, it is null wherever the value is null or empty."""
     return footer.row_group(group).column(slot.leaves.start).statistics
 
 
-def _null_count(slot: _Slot, chunks: Sequence[pq.Statistics | None]) -> int | None:
+def _null_count(slot: Slot, chunks: Sequence[pq.Statistics | None]) -> int | None:
     total = 0
     for chunk in chunks:
         if chunk is None or not chunk.has_null_count:
@@ -165,7 +165,7 @@ def _null_count(slot: _Slot, chunks: Sequence[pq.Statistics | None]) -> int | No
     return total if isinstance(slot.type, PrimitiveType) or total == 0 else None
 
 
-def _bounds(slot: _Slot, chunks: Sequence[pq.Statistics | None], string_prefix: int) -> tuple[Any, Any]:
+def _bounds(slot: Slot, chunks: Sequence[pq.Statistics | None], string_prefix: int) -> tuple[Any, Any]:
     readers = _readers(slot.type, string_prefix)
     if readers is None:
         return None, None

@@ -33,7 +33,6 @@ from tests.spark.properties.test_merge_against_list import (
 )
 from tests.support.log_reading import newest_version
 from tests.support.peer_agreement import assert_peers_agree
-from tests.support.restores import restore_by_hand
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -130,7 +129,7 @@ class Table:
 
     def restore(self, version: int, mode: str) -> None:
         chosen = version % (newest_version(self.path) + 1)
-        restore_by_hand(self.path, chosen)
+        self.delta.restoreToVersion(chosen)
         self.rows = list(self.versions[chosen])
 
 

@@ -51,6 +51,7 @@ __all__ = [
     "refuse_nested_void",
     "schema_of",
     "target_of",
+    "with_row_tracking_columns",
 ]
 
 # Parquet readers of other engines stumble over these; with column mapping the files never see them.
@@ -111,7 +112,7 @@ def define_table(
     configuration = {key: value for key, value in given.items() if not key.startswith(FEATURE_PREFIX)}
     if replaced is not None and keeps_properties:
         configuration = {**replaced.metadata.configuration, **configuration}
-    configuration = _with_row_tracking(configuration, replaced)
+    configuration = with_row_tracking_columns(configuration, replaced)
     mode = TableProperties.parse(configuration).column_mapping_mode
     partition_columns = _check_definition(definition, configuration, mode)
     schema = definition.schema
@@ -356,8 +357,8 @@ def _map_columns(schema: StructType, first: int) -> tuple[StructType, int]:
     return StructType(tuple(of_field(item) for item in schema.fields)), highest
 
 
-def _with_row_tracking(configuration: dict[str, str], replaced: Snapshot | None) -> dict[str, str]:
-    """Name the columns in which later rewrites keep row ids, as no user would name them."""
+def with_row_tracking_columns(configuration: dict[str, str], replaced: Snapshot | None) -> dict[str, str]:
+    """Name the columns in which later rewrites keep row ids, as no user would name them; a replaced table's stay."""
     if not TableProperties.parse(configuration).enable_row_tracking:
         return configuration
     before = {} if replaced is None else replaced.metadata.configuration

@@ -1,0 +1,1 @@
+"""CLONE: a new table that shows the files of another one."""

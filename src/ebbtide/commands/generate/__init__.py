@@ -1,0 +1,1 @@
+"""GENERATE: manifests for readers without a log."""

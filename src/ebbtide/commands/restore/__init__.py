@@ -1,0 +1,1 @@
+"""RESTORE: the table shows an older version again."""
