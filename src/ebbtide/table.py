@@ -21,6 +21,7 @@ from ebbtide.arguments import (
     checked,
     condition,
     engine_config,
+    flag,
     frame,
     integer,
     moment,
@@ -33,6 +34,7 @@ from ebbtide.arguments import (
 )
 from ebbtide.commands.define.alter import add_feature_support
 from ebbtide.commands.define.create import CreateHow
+from ebbtide.commands.define.features import drop_feature_support, upgrade_table_protocol
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.delete.results import DeleteResult
 from ebbtide.commands.requests import DeleteRequest, MatchingKeys, UpdateRequest, WriteOptions
@@ -290,6 +292,19 @@ class DeltaTable(TableMaintenance, TableCopies):
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
         add_feature_support(self._store, featureName, options=self._options(), hint=self._latest)
+
+    @checked(readerVersion=integer, writerVersion=integer)
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Let the table support everything that these protocol versions stand for; it never supports less."""
+        upgrade_table_protocol(self._store, readerVersion, writerVersion, options=self._options(), hint=self._latest)
+
+    @checked(featureName=text, truncateHistory=optional(flag))
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Take a feature out of the table's protocol, so that engines without it can use the table again."""
+        truncates = bool(truncateHistory)
+        drop_feature_support(
+            self._store, featureName, truncate_history=truncates, options=self._options(), hint=self._latest
+        )
 
     def _delete(self, condition: str | Column | MatchingKeys | None, options: WriteOptions) -> DeleteResult:
         request = DeleteRequest(self._store, condition, self._alias, options, self._latest)

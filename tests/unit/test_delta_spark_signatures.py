@@ -35,6 +35,8 @@ DELTA_SPARK = {
         "createOrReplace": {"sparkSession": None},
         "isDeltaTable": {"sparkSession": REQUIRED, "identifier": REQUIRED},
         "addFeatureSupport": {"featureName": REQUIRED},
+        "upgradeTableProtocol": {"readerVersion": REQUIRED, "writerVersion": REQUIRED},
+        "dropFeatureSupport": {"featureName": REQUIRED, "truncateHistory": None},
         "optimize": {},
         "restoreToVersion": {"version": REQUIRED},
         "restoreToTimestamp": {"timestamp": REQUIRED},
@@ -81,13 +83,7 @@ OURS = {
     *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "fsck"),
     *("to_request", "url", "version"),
 }
-DELTA_SPARK_ALONE = {
-    *("forName", "upgradeTableProtocol", "dropFeatureSupport"),
-    *(
-        "tableName",
-        "clusterBy",
-    ),
-}
+DELTA_SPARK_ALONE = {"clusterBy", "forName", "tableName"}
 
 
 def without_empty(default):

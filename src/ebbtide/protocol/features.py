@@ -8,7 +8,7 @@ PROTOCOL.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -33,10 +33,13 @@ __all__ = [
     "is_feature_supported",
     "supported_features",
     "upgrade_protocol_for",
+    "weakest_protocol",
 ]
 
 MAX_READER_VERSION: Final = 3
 MAX_WRITER_VERSION: Final = 7
+# Versions without feature lists, weakest first.
+_OLD_VERSIONS: Final = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 _INVALID_VERSION: Final = "DELTA_INVALID_PROTOCOL_VERSION"
 _UNSUPPORTED_READ: Final = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
 _UNSUPPORTED_WRITE: Final = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
@@ -270,6 +273,15 @@ def upgrade_protocol_for(protocol: Protocol, features: Iterable[str]) -> Protoco
         known = {name for name in everything if name in FEATURES and FEATURES[name].is_reader_feature}
         reader_features = frozenset(known | (protocol.reader_features or frozenset()))
     return Protocol(reader_version, MAX_WRITER_VERSION, reader_features, everything)
+
+
+def weakest_protocol(features: Collection[str]) -> Protocol:
+    """The protocol that supports exactly these features: old versions without lists where some stand for just them."""
+    wanted = frozenset(features)
+    for versions in _OLD_VERSIONS:
+        if implied_features(Protocol(*versions)) == wanted:
+            return Protocol(*versions)
+    return upgrade_protocol_for(Protocol(1, 1), wanted)
 
 
 def _with_requirements(features: Iterable[str]) -> frozenset[str]:

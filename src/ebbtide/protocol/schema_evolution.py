@@ -26,7 +26,7 @@ from ebbtide.protocol.schema import (
     parse_schema,
 )
 
-__all__ = ["evolved_metadata", "evolved_schema", "mapped_metadata"]
+__all__ = ["evolved_metadata", "evolved_schema", "mapped_metadata", "with_schema"]
 
 MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
 
@@ -65,6 +65,27 @@ def mapped_metadata(metadata: Metadata) -> Metadata:
     assert isinstance(schema, StructType)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
     return replace(metadata, schema_string=schema.to_schema_string(), configuration=configuration)
+
+
+def with_schema(metadata: Metadata, schema: StructType) -> Metadata:
+    """The metadata with another schema. Where columns are mapped, fields without an id get one and a physical name."""
+    properties = TableProperties.parse(metadata.configuration)
+    if properties.column_mapping_mode == "none":
+        return replace(metadata, schema_string=schema.to_schema_string())
+    highest = max(_highest_id(schema), properties.column_mapping_max_column_id)
+
+    def mapped(field: StructField) -> StructField:
+        nonlocal highest
+        noted = dict(field.metadata)
+        if COLUMN_ID not in noted:
+            highest += 1
+            noted |= {COLUMN_ID: highest, PHYSICAL_NAME: f"col-{uuid4()}"}
+        return replace(field, type=_each_field(field.type, mapped), metadata=noted)
+
+    numbered = _each_field(schema, mapped)
+    assert isinstance(numbered, StructType)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
+    return replace(metadata, schema_string=numbered.to_schema_string(), configuration=configuration)
 
 
 class _Mapping:

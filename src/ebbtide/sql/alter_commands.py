@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from pyspark.sql import types as T
+
 from ebbtide.commands.define.alter import set_properties, unset_properties
-from ebbtide.commands.define.columns import drop_columns, drop_default
-from ebbtide.commands.define.constraints import drop_constraint
+from ebbtide.commands.define.clustering import cluster_by
+from ebbtide.commands.define.column_changes import (
+    ColumnChange,
+    ColumnEdit,
+    SetComment,
+    SetDefault,
+    SetNullable,
+    SetType,
+    change_columns,
+)
+from ebbtide.commands.define.columns import NewColumn, add_columns, drop_columns, rename_column
+from ebbtide.commands.define.constraints import add_constraint, drop_constraint
+from ebbtide.commands.define.definition import schema_of
+from ebbtide.commands.define.features import drop_feature_support
+from ebbtide.protocol.schema import StructField
 from ebbtide.sql.alter_statements import (
+    AddColumns,
+    AddConstraint,
     AlterStatement,
+    ChangeColumns,
+    ChangedColumn,
+    ClusterBy,
+    ColumnDefinition,
     DropColumns,
     DropConstraint,
-    DropDefault,
+    DropFeature,
+    RenameColumn,
     SetProperties,
     UnsetProperties,
 )
 from ebbtide.sql.session import SqlSession
+from ebbtide.sql.table_commands import spark_field
 from ebbtide.temp_views import refresh_changed
 
 __all__ = ["run_alter"]
@@ -26,10 +51,40 @@ def run_alter(session: SqlSession, statement: AlterStatement) -> None:
             set_properties(store, statement.properties, options=options)
         case UnsetProperties():
             unset_properties(store, statement.keys, if_exists=statement.if_exists, options=options)
+        case AddConstraint():
+            add_constraint(session.spark, store, statement.name, statement.expression, options=options)
         case DropConstraint():
             drop_constraint(store, statement.name, if_exists=statement.if_exists, options=options)
+        case AddColumns():
+            columns = [NewColumn(_field(one.definition), one.parent, one.place) for one in statement.columns]
+            add_columns(store, columns, options=options)
         case DropColumns():
             drop_columns(store, statement.columns, if_exists=statement.if_exists, options=options)
-        case DropDefault():
-            drop_default(store, statement.column, options=options)
+        case RenameColumn():
+            rename_column(store, statement.column, statement.name, options=options)
+        case ChangeColumns():
+            edits = [ColumnEdit(one.column, tuple(_changes(one))) for one in statement.columns]
+            change_columns(session.spark, store, edits, options=options)
+        case ClusterBy():
+            cluster_by(store, statement.columns, options=options)
+        case DropFeature():
+            drop_feature_support(store, statement.name, truncate_history=statement.truncate_history, options=options)
     refresh_changed(session.spark, store.url)
+
+
+def _changes(column: ChangedColumn) -> Iterator[ColumnChange]:
+    if column.type is not None:
+        yield SetType(_field(ColumnDefinition(column.column[-1], column.type)))
+    if column.comment is not None:
+        yield SetComment(column.comment)
+    if column.nullable is not None:
+        yield SetNullable(column.nullable)
+    if column.default is not None or column.drops_default:
+        yield SetDefault(column.default)
+    if column.place is not None:
+        yield column.place
+
+
+def _field(column: ColumnDefinition) -> StructField:
+    [field] = schema_of(T.StructType([spark_field(column)]), keeps_rules=True).fields
+    return field

@@ -6,7 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["AlterStatement", "DropColumns", "DropConstraint", "DropDefault", "SetProperties", "UnsetProperties"]
+from ebbtide.protocol.schema_edits import Place
+
+__all__ = [
+    "AddColumns",
+    "AddConstraint",
+    "AddedColumn",
+    "AlterStatement",
+    "ChangeColumns",
+    "ChangedColumn",
+    "ClusterBy",
+    "ColumnDefinition",
+    "DropColumns",
+    "DropConstraint",
+    "DropFeature",
+    "RenameColumn",
+    "SetProperties",
+    "UnsetProperties",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """`type` is the user's text, and so are the expressions."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+    default: str | None = None
+    generated_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +68,77 @@ class DropColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class DropDefault:
+class AddConstraint:
+    path: str
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column, or a field of the struct `parent`; `place` is None for the last place."""
+
+    definition: ColumnDefinition
+    parent: tuple[str, ...] = ()
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns:
+    path: str
+    columns: tuple[AddedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
     path: str
     column: tuple[str, ...]
+    name: str
 
 
-AlterStatement: TypeAlias = SetProperties | UnsetProperties | DropConstraint | DropColumns | DropDefault
+@dataclass(frozen=True, slots=True)
+class ChangedColumn:
+    """What ALTER COLUMN says of one column; None where it says nothing. `drops_default`: DROP DEFAULT."""
+
+    column: tuple[str, ...]
+    type: str | None = None
+    comment: str | None = None
+    nullable: bool | None = None
+    default: str | None = None
+    drops_default: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumns:
+    path: str
+    columns: tuple[ChangedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBy:
+    """No columns: CLUSTER BY NONE."""
+
+    path: str
+    columns: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropFeature:
+    path: str
+    name: str
+    truncate_history: bool = False
+
+
+AlterStatement: TypeAlias = (
+    SetProperties
+    | UnsetProperties
+    | AddConstraint
+    | DropConstraint
+    | AddColumns
+    | DropColumns
+    | RenameColumn
+    | ChangeColumns
+    | ClusterBy
+    | DropFeature
+)

@@ -8,7 +8,7 @@ from ebbtide.errors import InvalidSyntaxError
 from ebbtide.sql.parse_alter import parse_alter
 from ebbtide.sql.parse_maintenance import parse_maintenance
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
-from ebbtide.sql.parse_tables import parse_create, parse_describe
+from ebbtide.sql.parse_tables import parse_create, parse_describe, parse_show
 from ebbtide.sql.reader import SYNTAX, StatementReader, excerpt
 from ebbtide.sql.statements import Explain, Query, Statement, Truncate
 from ebbtide.sql_text import Token, is_sign, tokenize
@@ -67,6 +67,8 @@ def _statement(reader: StatementReader) -> Statement:
         return parse_alter(reader)
     if reader.accept("describe") or reader.accept("desc"):
         return parse_describe(reader)
+    if reader.accept("show"):
+        return parse_show(reader)
     if reader.accept("explain"):
         return _explain(reader)
     if reader.accept("create"):

@@ -7,32 +7,55 @@ from typing import Final
 
 from ebbtide.commands.clone.command import CloneHow
 from ebbtide.errors import InvalidSyntaxError, RequestError
+from ebbtide.sql.alter_statements import ColumnDefinition
 from ebbtide.sql.maintenance_statements import Clone
 from ebbtide.sql.parse_maintenance import parse_clone
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql.statements import (
-    ColumnDefinition,
     CreateTable,
     CreateView,
     DescribeDetail,
     DescribeHistory,
+    DescribeTable,
+    ShowColumns,
+    ShowPartitions,
+    ShowProperties,
     TableName,
 )
 
-__all__ = ["parse_create", "parse_describe"]
+__all__ = ["parse_column", "parse_create", "parse_describe", "parse_show", "parse_type"]
 
 # What may follow a column's type.
 _AFTER_TYPE: Final = (("not", "null"), ("comment",), ("default",), ("generated",), ("primary",), ("check",))
 _LIST_ENDS: Final = frozenset({",", ")"})
 
 
-def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail:
+def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail | DescribeTable:
     if reader.accept("detail"):
         return reader.end(DescribeDetail(reader.table()))
+    if reader.accept("table") or reader.comes("delta"):
+        path = reader.table()
+        return reader.end(DescribeTable(path, None if reader.is_done() else reader.name("the name of a column")))
     if not reader.accept("history"):
         raise reader.unknown_statement()
     path = reader.table()
     return reader.end(DescribeHistory(path, reader.number("a number after LIMIT") if reader.accept("limit") else None))
+
+
+def parse_show(reader: StatementReader) -> ShowColumns | ShowProperties | ShowPartitions:
+    if reader.accept("columns"):
+        if not (reader.accept("in") or reader.accept("from")):
+            raise reader.unexpected("IN or FROM")
+        return reader.end(ShowColumns(reader.table()))
+    if reader.accept("partitions"):
+        return reader.end(ShowPartitions(reader.table()))
+    if not reader.accept("tblproperties"):
+        raise reader.unknown_statement()
+    path, key = reader.table(), None
+    if reader.accept_sign("("):
+        key = reader.key()
+        reader.expect_sign(")")
+    return reader.end(ShowProperties(path, key))
 
 
 def parse_create(reader: StatementReader) -> CreateView | CreateTable | Clone:
@@ -131,14 +154,20 @@ def _columns(reader: StatementReader) -> tuple[ColumnDefinition, ...]:
 
 
 def _column(reader: StatementReader) -> ColumnDefinition:
-    column = ColumnDefinition(reader.name("the name of a column"), _type(reader))
+    return parse_column(reader, reader.name("the name of a column"))
+
+
+def parse_column(reader: StatementReader, name: str, *, stops: tuple[tuple[str, ...], ...] = ()) -> ColumnDefinition:
+    """The type and the rules of a column; `stops` are further words that may follow them."""
+    column = ColumnDefinition(name, parse_type(reader, stops=stops))
     while True:
         if reader.accept("not", "null"):
             column = replace(column, nullable=False)
         elif reader.accept("comment"):
             column = replace(column, comment=reader.string("a comment in quotes"))
         elif reader.accept("default"):
-            column = replace(column, default=reader.expression("a default", words=_AFTER_TYPE, signs=_LIST_ENDS))
+            default = reader.expression("a default", words=(*_AFTER_TYPE, *stops), signs=_LIST_ENDS)
+            column = replace(column, default=default)
         elif reader.accept("generated", "always", "as"):
             column = replace(column, generated_as=_generation(reader, column.name))
         elif reader.comes("generated", "by", "default", "as", "identity"):
@@ -161,12 +190,12 @@ def _generation(reader: StatementReader, name: str) -> str:
     return reader.parenthesised("an expression after GENERATED ALWAYS AS")
 
 
-def _type(reader: StatementReader) -> str:
+def parse_type(reader: StatementReader, *, stops: tuple[tuple[str, ...], ...] = ()) -> str:
     """The text of a type; STRUCT<a: INT, b: INT> has commas of its own."""
-    first, angles, depth = reader.at, 0, 0
+    first, angles, depth, ends = reader.at, 0, 0, (*_AFTER_TYPE, *stops)
     while (token := reader.peek()) is not None:
         is_outside = angles == 0 and depth == 0
-        if is_outside and (token.text in _LIST_ENDS or any(reader.comes(*words) for words in _AFTER_TYPE)):
+        if is_outside and (token.text in _LIST_ENDS or any(reader.comes(*words) for words in ends)):
             break
         if token.kind == "operator":
             angles += (token.text == "<") - (token.text == ">")

@@ -167,14 +167,14 @@ class StatementReader:
                 break
         self.expect_sign(")")
 
-    def key(self) -> str:
+    def key(self, what: str = "the name of a property") -> str:
         """A string, or names with dots between them."""
         token = self.peek()
         if token is not None and token.kind == "string":
-            return self.string("the name of a property")
+            return self.string(what)
         found = name_at(self.tokens, self.at)
         if found is None:
-            raise self.unexpected("the name of a property")
+            raise self.unexpected(what)
         self.at = found.end
         return ".".join(found.parts)
 

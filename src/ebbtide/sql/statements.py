@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ebbtide.sql.alter_statements import AlterStatement
+from ebbtide.sql.alter_statements import AlterStatement, ColumnDefinition
 from ebbtide.sql.maintenance_statements import KNOWN_MAINTENANCE, MaintenanceStatement
 
 __all__ = [
@@ -21,12 +21,16 @@ __all__ = [
     "Delete",
     "DescribeDetail",
     "DescribeHistory",
+    "DescribeTable",
     "Explain",
     "Insert",
     "Merge",
     "MergeAction",
     "MergeClause",
     "Query",
+    "ShowColumns",
+    "ShowPartitions",
+    "ShowProperties",
     "Statement",
     "TableName",
     "Truncate",
@@ -47,11 +51,21 @@ KNOWN_STATEMENTS: Final = (
     "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * | column, ... FROM delta.`path`",
     "ALTER TABLE delta.`path` SET TBLPROPERTIES ('key' = 'value', ...)",
     "ALTER TABLE delta.`path` UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)",
+    "ALTER TABLE delta.`path` ADD CONSTRAINT name CHECK (condition)",
     "ALTER TABLE delta.`path` DROP CONSTRAINT [IF EXISTS] name",
+    "ALTER TABLE delta.`path` ADD COLUMN | COLUMNS column type [COMMENT text] [FIRST | AFTER column], ...",
     "ALTER TABLE delta.`path` DROP COLUMN | COLUMNS [IF EXISTS] column, ...",
-    "ALTER TABLE delta.`path` ALTER COLUMN column DROP DEFAULT",
+    "ALTER TABLE delta.`path` RENAME COLUMN column TO name",
+    "ALTER TABLE delta.`path` ALTER COLUMN column TYPE type | COMMENT text | SET DEFAULT value | DROP DEFAULT",
+    "ALTER TABLE delta.`path` ALTER COLUMN column SET NOT NULL | DROP NOT NULL | FIRST | AFTER column",
+    "ALTER TABLE delta.`path` CLUSTER BY (column, ...) | NONE",
+    "ALTER TABLE delta.`path` DROP FEATURE name",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
+    "DESCRIBE [TABLE] delta.`path` [column]",
+    "SHOW COLUMNS IN delta.`path`",
+    "SHOW TBLPROPERTIES delta.`path` [('key')]",
+    "SHOW PARTITIONS delta.`path`",
     *KNOWN_MAINTENANCE,
 )
 
@@ -137,18 +151,6 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnDefinition:
-    """`type` is the user's text, and so are the expressions."""
-
-    name: str
-    type: str
-    nullable: bool = True
-    comment: str | None = None
-    default: str | None = None
-    generated_as: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CreateTable:
     """With a `query`, the table gets its columns and rows from it."""
 
@@ -201,6 +203,28 @@ class DescribeDetail:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class DescribeTable:
+    path: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    path: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    path: str
+
+
 Statement: TypeAlias = (
     Delete
     | Update
@@ -215,4 +239,8 @@ Statement: TypeAlias = (
     | Explain
     | DescribeHistory
     | DescribeDetail
+    | DescribeTable
+    | ShowColumns
+    | ShowProperties
+    | ShowPartitions
 )

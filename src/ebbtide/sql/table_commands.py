@@ -10,11 +10,12 @@ from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteMode, WriteRequest
 from ebbtide.session_settings import table_defaults
 from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, spark_errors
+from ebbtide.sql.alter_statements import ColumnDefinition
 from ebbtide.sql.session import SqlSession
-from ebbtide.sql.statements import ColumnDefinition, CreateTable, CreateView
+from ebbtide.sql.statements import CreateTable, CreateView
 from ebbtide.temp_views import ViewSource, create_view, refresh_changed
 
-__all__ = ["run_create_table", "run_create_view"]
+__all__ = ["run_create_table", "run_create_view", "spark_field"]
 
 
 def run_create_table(session: SqlSession, statement: CreateTable) -> None:
@@ -26,7 +27,7 @@ def run_create_table(session: SqlSession, statement: CreateTable) -> None:
 
 
 def _create(session: SqlSession, statement: CreateTable) -> None:
-    fields = [_field(column) for column in statement.columns]
+    fields = [spark_field(column) for column in statement.columns]
     schema = schema_of(T.StructType(fields), keeps_rules=True)
     is_exact = is_case_sensitive(session.spark)
     properties = statement.properties or {}
@@ -41,7 +42,7 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
     create_table(session.spark, request)
 
 
-def _field(column: ColumnDefinition) -> T.StructField:
+def spark_field(column: ColumnDefinition) -> T.StructField:
     with spark_errors(f"reading the type {column.type!r} of the column '{column.name}'"), asking_the_analyser():
         # Not through an empty frame: Spark has no frames with CHAR or VARCHAR columns.
         described = T.DataType.fromDDL(f"c {column.type}")

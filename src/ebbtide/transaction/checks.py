@@ -45,7 +45,7 @@ _COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
 # These may take features from the protocol; a caller has to ask for it.
 _DROPPING_OPERATIONS: Final = frozenset({"DROP FEATURE", "RESTORE", "CLONE"})
 # This writes tombstones for deletion-vector files, which were never live.
-_TOMBSTONE_OPERATIONS: Final = frozenset({"DROP FEATURE"})
+_TOMBSTONE_OPERATIONS: Final = frozenset({"Deletion Vector Tombstones"})
 _ROW_KEEPING_OPERATIONS: Final = frozenset({"UPDATE", "OPTIMIZE", "REORG"})
 
 

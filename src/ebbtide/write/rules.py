@@ -42,6 +42,7 @@ from ebbtide.write.table_expressions import TableExpression, trusted_columns
 from ebbtide.write.target import WriteTarget
 
 __all__ = [
+    "breaks_check",
     "complete_rows",
     "default_value",
     "enforce_condition",
@@ -92,6 +93,12 @@ def enforce_condition(frame: DataFrame, target: WriteTarget, condition: str) -> 
         holds = F.coalesce(F.expr(condition), F.lit(False))
         rule = _Rule(~holds, _MISMATCH, _values_message(target, what, condition))
         return _check_rows(frame, target, [rule], None)
+
+
+def breaks_check(target: WriteTarget, expression: TableExpression, value: Column) -> tuple[Column, Column]:
+    """Whether a row breaks a CHECK constraint, whose expression is `value`, and what to say about the row."""
+    rule = _check(target, expression, value)
+    return rule.is_broken, rule.message
 
 
 def complete_rows(frame: DataFrame, target: WriteTarget, *, given: Collection[str]) -> DataFrame:

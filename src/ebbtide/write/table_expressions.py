@@ -53,11 +53,12 @@ _SHOWN_CHARACTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class TableExpression:
-    """`name` is the constraint's, or the column's."""
+    """`name` is the constraint's, or the column's. `is_new`: it is about to be given to the table."""
 
     kind: Kind
     name: str
     text: str
+    is_new: bool = False
 
 
 def trusted_columns(expressions: Sequence[TableExpression], target: WriteTarget, spark: SparkSession) -> list[Column]:
@@ -152,6 +153,8 @@ def _refusal(expression: TableExpression, target: WriteTarget, reason: str) -> U
 
 
 def _remedy(expression: TableExpression, target: WriteTarget) -> str:
+    if expression.is_new:
+        return "The table was not changed."
     alter = f"ALTER TABLE delta.{border.quoted(target.store.spark_path)}"
     name = border.quoted(expression.name)
     match expression.kind:

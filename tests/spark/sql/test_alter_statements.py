@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pytest
+from tests.support.stores import HookedStore
 
 import ebbtide
-from ebbtide.errors import DeltaError
+from ebbtide.commands.define.constraints import add_constraint
+from ebbtide.commands.requests import WriteOptions
+from ebbtide.errors import ConstraintViolationError, DeltaError
 from ebbtide.log import load_snapshot
+from ebbtide.log.detail import clustering_columns
 from ebbtide.storage import open_store
 
 pytestmark = pytest.mark.spark
@@ -137,6 +142,165 @@ def test_dropped_default_is_null_from_then_on(table):
     assert t.refused("ALTER COLUMN nope DROP DEFAULT") == "UNRESOLVED_COLUMN"
 
 
+# --- constraints ------------------------------------------------------------------------------------------------------
+
+
+def test_new_constraint_holds_for_old_and_new_rows(table):
+    t = table("(id INT, v STRING)", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
+    t.alter("ADD CONSTRAINT Short CHECK (length(v)<=5 /* letters */)")
+    assert t.last_operation() == ("ADD CONSTRAINT", {"name": "Short", "expr": "length ( v ) <= 5"})
+    assert t.snapshot.metadata.configuration == {"delta.constraints.short": "length ( v ) <= 5"}
+    with pytest.raises(ConstraintViolationError, match="short"):
+        t.sql("INSERT INTO {t} VALUES (3, 'too long')")
+    assert t.refused("ADD CONSTRAINT SHORT CHECK (id > 0)") == "DELTA_CONSTRAINT_ALREADY_EXISTS"
+
+
+def test_constraint_that_rows_break_is_refused_with_their_number_and_an_example(table):
+    t = table("(id INT, v STRING)", "INSERT INTO {t} VALUES (1, 'a'), (-7, 'b'), (NULL, 'c')")
+    with pytest.raises(ConstraintViolationError) as caught:
+        t.alter("ADD CONSTRAINT pos CHECK (id > 0)")
+    assert caught.value.error_class == "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
+    assert "2 rows" in str(caught.value) and ("id : -7" in str(caught.value) or "id : null" in str(caught.value))
+    t.sql("DELETE FROM {t} WHERE id < 0 OR id IS NULL")
+    t.alter("ADD CONSTRAINT pos CHECK (id > 0)")
+
+
+@pytest.mark.parametrize(
+    ("condition", "error_class"),
+    [
+        ("nope > 0", "UNRESOLVED_COLUMN"),
+        ("id + 1", "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"),
+        ("reflect('java.lang.System', 'getProperty', 'x') IS NULL", "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"),
+        ("id IN (SELECT 1)", "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"),
+        ("rand() < 2", "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"),
+    ],
+)
+def test_constraint_that_no_row_could_be_asked_is_refused(table, condition, error_class):
+    t = table("(id INT)", "INSERT INTO {t} VALUES (1)")
+    assert t.refused(f"ADD CONSTRAINT c CHECK ({condition})") == error_class
+
+
+@pytest.mark.one_kind("the race is decided in the log")
+def test_row_that_came_meanwhile_is_asked_too(table, spark):
+    t = table("(id INT)", "INSERT INTO {t} VALUES (1)")
+    waiting = ["INSERT INTO {t} VALUES (-1)"]
+
+    def before(operation, path):
+        if operation == "put_if_absent" and path.endswith(".json") and waiting:
+            t.sql(waiting.pop())
+
+    store = HookedStore(open_store(t.path), before=before)
+    with pytest.raises(ConstraintViolationError, match="1 rows"):
+        add_constraint(spark, store, "pos", "id > 0", options=WriteOptions())
+    assert t.snapshot.properties.constraints == {} and t.rows() == [(-1,), (1,)]
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mapping", ["", MAPPED])
+def test_new_columns_are_null_in_old_rows_and_written_in_new_ones(table, mapping):
+    t = table(
+        f"(id INT, s STRUCT<a: INT>, arr ARRAY<STRUCT<x: INT>>) {mapping}",
+        "INSERT INTO {t} VALUES (1, named_struct('a', 1), array(named_struct('x', 1)))",
+    )
+    t.alter("ADD COLUMNS (n VARCHAR(3) COMMENT 'new' FIRST, s.b STRING, arr.element.y INT FIRST)")
+    assert t.rows() == [(None, 1, (1, None), [(None, 1)])]
+    t.sql("INSERT INTO {t} VALUES ('abc', 2, named_struct('a', 2, 'b', 'b'), array(named_struct('y', 3, 'x', 2)))")
+    assert t.rows() == [("abc", 2, (2, "b"), [(3, 2)]), (None, 1, (1, None), [(None, 1)])]
+    with pytest.raises(ConstraintViolationError, match="abcd"):
+        t.sql("INSERT INTO {t} VALUES ('abcd', 2, NULL, NULL)")
+
+
+def test_renamed_column_keeps_its_values_and_serves_conditions(table):
+    t = table(
+        f"(id INT, v STRING, part INT) PARTITIONED BY (part) {MAPPED}",
+        "INSERT INTO {t} VALUES (1, 'a', 1), (2, 'b', 2)",
+    )
+    t.alter("RENAME COLUMN V TO `new name`").alter("RENAME COLUMN part TO p")
+    assert t.last_operation() == ("RENAME COLUMN", {"oldColumnPath": "part", "newColumnPath": "p"})
+    t.sql("UPDATE {t} SET `new name` = 'c' WHERE p = 2")
+    t.sql("DELETE FROM {t} WHERE p = 1")
+    t.sql("INSERT INTO {t} VALUES (3, 'd', 3)")
+    assert t.snapshot.schema.names == ("id", "new name", "p") and t.rows() == [(2, "c", 2), (3, "d", 3)]
+    assert t.refused("RENAME COLUMN id TO P") == "FIELD_ALREADY_EXISTS"
+
+
+def test_wider_type_reads_old_files_and_takes_larger_values(table):
+    t = table(
+        "(id INT, a ARRAY<INT>, p SMALLINT) PARTITIONED BY (p) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "INSERT INTO {t} VALUES (1, array(1), 1)",
+    )
+    t.alter("ALTER COLUMN id TYPE BIGINT").alter("ALTER COLUMN a.element TYPE BIGINT").alter("ALTER COLUMN p TYPE INT")
+    large = 2**40
+    t.sql(f"INSERT INTO {{t}} VALUES ({large}, array({large}), 70000)")
+    assert t.rows() == [(1, [1], 1), (large, [large], 70000)]
+    t.sql("DELETE FROM {t} WHERE id = 1")
+    assert t.rows() == [(large, [large], 70000)]
+    version = t.snapshot.version
+    t.alter("ALTER COLUMN id TYPE BIGINT")
+    assert t.snapshot.version == version
+    assert t.refused("ALTER COLUMN id TYPE INT") == "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+    assert t.refused("ALTER COLUMN a TYPE ARRAY<INT>") == "CANNOT_UPDATE_FIELD.ARRAY_TYPE"
+
+
+def test_type_is_not_widened_where_readers_do_not_expect_it(table):
+    t = table("(id INT)")
+    assert t.refused("ALTER COLUMN id TYPE BIGINT") == "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+
+
+def test_column_gets_comment_place_default_and_may_be_null(table):
+    t = table(
+        "(id INT NOT NULL, v STRING, s STRUCT<a: INT, b: INT>) "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "INSERT INTO {t} VALUES (1, 'a', NULL)",
+    )
+    t.alter("ALTER COLUMN ID COMMENT 'key', s.a AFTER b").alter("ALTER COLUMN s FIRST").alter("ALTER id DROP NOT NULL")
+    t.alter("ALTER COLUMN v SET DEFAULT concat('d', 'e')")
+    t.sql("INSERT INTO {t} (s, id) VALUES (named_struct('b', 2, 'a', 1), NULL)")
+    assert t.rows() == [(None, 1, "a"), ((2, 1), None, "de")]
+    assert t.snapshot.schema.get("id").metadata == {"comment": "key"}
+    assert t.refused("ALTER COLUMN id SET NOT NULL") == "DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED"
+    for text in ("'x'", "3000000000", "true"):
+        assert t.refused(f"ALTER COLUMN id SET DEFAULT {text}") == "INVALID_DEFAULT_VALUE.DATA_TYPE"
+    t.alter("ALTER COLUMN id SET DEFAULT 30L")
+    assert t.refused("ALTER COLUMN id SET DEFAULT (SELECT 1)") == "INVALID_DEFAULT_VALUE"
+    assert t.refused("ALTER COLUMN id SET DEFAULT v") == "UNRESOLVED_COLUMN"
+
+
+def test_default_needs_a_feature_that_the_error_names(table):
+    t = table("(id INT)")
+    assert t.refused("ALTER COLUMN id SET DEFAULT 3") == "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
+
+
+# --- layout and features ----------------------------------------------------------------------------------------------
+
+
+def test_clustering_columns_follow_renames_and_cannot_be_dropped(table):
+    t = table(f"(id INT, s STRUCT<a: INT>, arr ARRAY<INT>) {MAPPED}", "INSERT INTO {t} VALUES (1, NULL, NULL)")
+    t.alter("CLUSTER BY (s.a, ID)")
+    assert t.last_operation() == ("CLUSTER BY", {"oldClusteringColumns": "", "newClusteringColumns": "s.a,ID"})
+    t.alter("RENAME COLUMN id TO key")
+    assert clustering_columns(t.snapshot) == ("s.a", "key")
+    assert t.refused("DROP COLUMN key") == "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN"
+    assert t.refused("CLUSTER BY (arr)") == "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
+    assert t.refused("CLUSTER BY (nope)") == "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"
+    t.alter("CLUSTER BY NONE").alter("DROP COLUMN key")
+    assert clustering_columns(t.snapshot) == ()
+
+
+def test_feature_is_dropped_by_sql_and_by_the_method(table):
+    t = table("(id INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", "INSERT INTO {t} VALUES (1), (2)")
+    handle = ebbtide.DeltaTable.forPath(t.spark, t.path)
+    handle.upgradeTableProtocol(1, 3)
+    assert "checkConstraints" in t.snapshot.protocol.writer_features
+    handle.dropFeatureSupport("checkConstraints")
+    t.alter("DROP FEATURE deletionVectors")
+    assert t.snapshot.protocol.writer_features == {"appendOnly", "invariants", "checkpointProtection"}
+    t.sql("DELETE FROM {t} WHERE id = 1")
+    assert t.rows() == [(2,)]
+
+
 def test_view_of_a_table_shows_the_columns_that_are_left(table, spark):
     t = table(f"(id INT, v STRING) {MAPPED}", "INSERT INTO {t} VALUES (1, 'a')")
     t.sql("CREATE OR REPLACE TEMP VIEW altered AS SELECT * FROM {t}")
@@ -145,3 +309,37 @@ def test_view_of_a_table_shows_the_columns_that_are_left(table, spark):
         assert spark.sql("SELECT * FROM altered").columns == ["id"]
     finally:
         spark.catalog.dropTempView("altered")
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_columns_properties_and_partitions_are_shown_as_spark_shows_them(table):
+    t = table(
+        "(id INT COMMENT 'key', v VARCHAR(5), p DATE) PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1')",
+        "INSERT INTO {t} VALUES (1, 'a', DATE'2026-01-02'), (2, 'b', NULL), (3, 'c', DATE'2026-01-02')",
+    )
+
+    def shown(statement):
+        return [tuple(row) for row in t.sql(statement).collect()]
+
+    assert shown("DESCRIBE TABLE {t}") == [
+        ("id", "int", "key"),
+        ("v", "varchar(5)", None),
+        ("p", "date", None),
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("p", "date", None),
+    ]
+    assert shown("DESCRIBE {t} ID") == [("col_name", "id"), ("data_type", "int"), ("comment", "key")]
+    assert shown("SHOW COLUMNS IN {t}") == [("id",), ("v",), ("p",)]
+    assert ("mine", "1") in shown("SHOW TBLPROPERTIES {t}")
+    assert shown("SHOW TBLPROPERTIES {t} (mine)") == [("mine", "1")]
+    assert "does not have" in shown("SHOW TBLPROPERTIES {t} ('other')")[0][1]
+    assert shown("SHOW PARTITIONS {t}") == [(dt.date(2026, 1, 2),), (None,)]
+
+
+def test_table_without_partitions_has_none_to_show(table):
+    t = table("(id INT)")
+    with pytest.raises(DeltaError, match="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"):
+        t.sql("SHOW PARTITIONS {t}")

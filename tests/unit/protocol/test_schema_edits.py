@@ -8,9 +8,21 @@ import pytest
 
 from ebbtide.errors import RequestError, UnknownColumnError
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
-from ebbtide.protocol.schema_edits import drop_field, replace_field, shown_path, spelled_path
+from ebbtide.protocol.schema_edits import (
+    Place,
+    add_field,
+    change_type,
+    drop_field,
+    move_field,
+    rename_field,
+    replace_field,
+    shown_path,
+    spelled_path,
+    type_at,
+)
 
 INT = PrimitiveType("integer")
+LONG = PrimitiveType("long")
 
 
 def struct(**fields):
@@ -83,3 +95,90 @@ def test_path_is_spelled_as_the_schema_spells_it():
     assert spelled_path(SCHEMA, ("S", "B", "d")) == ("s", "b", "D")
     assert spelled_path(SCHEMA, ("ARR", "Element", "X")) == ("arr", "element", "x")
     assert shown_path(("a.b", "c")) == "`a.b`.c"
+
+
+# --- adding, moving, renaming -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        (None, ("id", "s", "arr", "m", "n")),
+        (Place(), ("n", "id", "s", "arr", "m")),
+        (Place("S"), ("id", "s", "n", "arr", "m")),
+        (Place("m"), ("id", "s", "arr", "m", "n")),
+    ],
+)
+def test_new_column_goes_where_it_is_told(place, names):
+    assert add_field(SCHEMA, (), StructField("n", INT), place).names == names
+
+
+@pytest.mark.parametrize("parent", [("s",), ("s", "b"), ("arr", "element"), ("m", "key"), ("m", "value")])
+def test_new_field_goes_into_the_struct_that_is_named(parent):
+    changed = add_field(SCHEMA, parent, StructField("n", INT), Place())
+    assert type_at(changed, parent).names == ("n", *type_at(SCHEMA, parent).names)
+    assert drop_field(changed, (*parent, "n")) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("parent", "name", "place", "error_class"),
+    [
+        ((), "ID", None, "FIELD_ALREADY_EXISTS"),
+        (("s",), "A", None, "FIELD_ALREADY_EXISTS"),
+        (("id",), "x", None, "INVALID_FIELD_NAME"),
+        (("arr",), "x", None, "INVALID_FIELD_NAME"),
+        (("nope",), "x", None, "UNRESOLVED_COLUMN"),
+        ((), "x", Place("nope"), "UNRESOLVED_COLUMN"),
+        (("s",), "x", Place("id"), "UNRESOLVED_COLUMN"),
+    ],
+)
+def test_new_field_that_has_no_place_is_refused(parent, name, place, error_class):
+    with pytest.raises(RequestError) as caught:
+        add_field(SCHEMA, parent, StructField(name, INT), place)
+    assert caught.value.error_class == error_class
+
+
+def test_column_moves_among_its_neighbours():
+    assert move_field(SCHEMA, ("m",), Place()).names == ("m", "id", "s", "arr")
+    assert move_field(SCHEMA, ("id",), Place("ARR")).names == ("s", "arr", "id", "m")
+    assert move_field(SCHEMA, ("id",), Place("Id")) == SCHEMA
+    assert type_at(move_field(SCHEMA, ("s", "b"), Place()), ("s",)).names == ("b", "a")
+    with pytest.raises(UnknownColumnError, match=r"s\.nope"):
+        move_field(SCHEMA, ("s", "a"), Place("nope"))
+
+
+def test_field_is_renamed_where_it_stands():
+    assert rename_field(SCHEMA, ("S",), "t").names == ("id", "t", "arr", "m")
+    assert type_at(rename_field(SCHEMA, ("arr", "element", "x"), "z"), ("arr", "element")).names == ("z", "y")
+    for name in ("arr", "ID"):
+        with pytest.raises(RequestError, match="FIELD_ALREADY_EXISTS"):
+            rename_field(SCHEMA, ("id",), name)
+    with pytest.raises(RequestError, match="INVALID_FIELD_NAME"):
+        rename_field(SCHEMA, ("arr", "element"), "z")
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "noted_in", "entry"),
+    [
+        (("id",), ("id",), {"toType": "long", "fromType": "integer"}),
+        (("s", "b", "c"), ("s", "b", "c"), {"toType": "long", "fromType": "integer"}),
+    ],
+)
+def test_wider_type_is_noted_in_its_field(path, noted_in, entry):
+    changed = change_type(SCHEMA, path, LONG)
+    assert type_at(changed, path) == LONG
+    parent = type_at(changed, noted_in[:-1])
+    assert parent.get(noted_in[-1]).metadata == {"delta.typeChanges": [entry]}
+
+
+def test_wider_type_inside_arrays_and_maps_is_noted_in_the_nearest_field_with_its_path():
+    schema = struct(a=ArrayType(MapType(INT, INT)))
+    changed = change_type(change_type(schema, ("a", "element", "value"), LONG), ("a", "element", "key"), LONG)
+    assert changed.fields[0].type == ArrayType(MapType(LONG, LONG))
+    assert [entry["fieldPath"] for entry in changed.fields[0].metadata["delta.typeChanges"]] == [
+        "element.value",
+        "element.key",
+    ]

@@ -5,7 +5,22 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.errors import RequestError
-from ebbtide.sql.alter_statements import DropColumns, DropConstraint, DropDefault, SetProperties, UnsetProperties
+from ebbtide.protocol.schema_edits import Place
+from ebbtide.sql.alter_statements import (
+    AddColumns,
+    AddConstraint,
+    AddedColumn,
+    ChangeColumns,
+    ChangedColumn,
+    ClusterBy,
+    ColumnDefinition,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    RenameColumn,
+    SetProperties,
+    UnsetProperties,
+)
 from ebbtide.sql.maintenance_statements import Fsck
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.statements import (
@@ -14,9 +29,13 @@ from ebbtide.sql.statements import (
     Delete,
     DescribeDetail,
     DescribeHistory,
+    DescribeTable,
     Explain,
     Merge,
     MergeClause,
+    ShowColumns,
+    ShowPartitions,
+    ShowProperties,
     Truncate,
     Update,
     ViewName,
@@ -26,12 +45,64 @@ from ebbtide.sql.statements import (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("DESCRIBE delta.`/t`", DescribeTable("/t")),
+        ("desc table delta.`/t` `a b`", DescribeTable("/t", "a b")),
+        ("SHOW COLUMNS IN delta.`/t`", ShowColumns("/t")),
+        ("SHOW TBLPROPERTIES delta.`/t` ('a.b')", ShowProperties("/t", "a.b")),
+        ("SHOW TBLPROPERTIES delta.`/t`", ShowProperties("/t")),
+        ("SHOW PARTITIONS delta.`/t`", ShowPartitions("/t")),
+        ("ALTER TABLE delta.`/t` CLUSTER BY (a, b.c)", ClusterBy("/t", (("a",), ("b", "c")))),
+        ("ALTER TABLE delta.`/t` CLUSTER BY NONE", ClusterBy("/t")),
+        ("ALTER TABLE delta.`/t` DROP FEATURE deletionVectors", DropFeature("/t", "deletionVectors")),
+        ("ALTER TABLE delta.`/t` DROP FEATURE 'x-y' TRUNCATE HISTORY", DropFeature("/t", "x-y", True)),
+        (
+            "ALTER TABLE delta.`/t` ADD CONSTRAINT c CHECK (a > 0 AND f(b) IN (1, 2))",
+            AddConstraint("/t", "c", "a > 0 AND f(b) IN (1, 2)"),
+        ),
+        (
+            "ALTER TABLE delta.`/t` ADD COLUMNS (a.b STRUCT<x: INT, first: INT> COMMENT 'hi' FIRST, c INT AFTER d)",
+            AddColumns(
+                "/t",
+                (
+                    AddedColumn(ColumnDefinition("b", "STRUCT<x: INT, first: INT>", comment="hi"), ("a",), Place()),
+                    AddedColumn(ColumnDefinition("c", "INT"), (), Place("d")),
+                ),
+            ),
+        ),
+        ("ALTER TABLE delta.`/t` ADD COLUMN c INT", AddColumns("/t", (AddedColumn(ColumnDefinition("c", "INT")),))),
+        ("ALTER TABLE delta.`/t` RENAME COLUMN a.b TO `c d`", RenameColumn("/t", ("a", "b"), "c d")),
+        *(
+            (f"ALTER TABLE delta.`/t` ALTER COLUMN a {text}", ChangeColumns("/t", (ChangedColumn(("a",), **said),)))
+            for text, said in (
+                ("TYPE DECIMAL(10, 2)", {"type": "DECIMAL(10, 2)"}),
+                ("COMMENT 'x'", {"comment": "x"}),
+                ("SET NOT NULL", {"nullable": False}),
+                ("DROP NOT NULL", {"nullable": True}),
+                ("SET DEFAULT f(1, 2) + 1", {"default": "f(1, 2) + 1"}),
+                ("FIRST", {"place": Place()}),
+                ("AFTER `b c`", {"place": Place("b c")}),
+            )
+        ),
+        (
+            "ALTER TABLE delta.`/t` ALTER COLUMN a COMMENT 'x', b.c DROP NOT NULL",
+            ChangeColumns("/t", (ChangedColumn(("a",), comment="x"), ChangedColumn(("b", "c"), nullable=True))),
+        ),
+        (
+            "ALTER TABLE delta.`/t` CHANGE COLUMN a A INT COMMENT 'x' AFTER b",
+            ChangeColumns("/t", (ChangedColumn(("a",), type="INT", comment="x", place=Place("b")),)),
+        ),
         ("ALTER TABLE delta.`/t` DROP CONSTRAINT IF EXISTS `a b`", DropConstraint("/t", "a b", True)),
         ("ALTER TABLE delta.`/t` DROP COLUMN a.`b.c`", DropColumns("/t", (("a", "b.c"),))),
         ("ALTER TABLE delta.`/t` DROP COLUMNS IF EXISTS (a, b.c)", DropColumns("/t", (("a",), ("b", "c")), True)),
         ("ALTER TABLE delta.`/t` DROP COLUMN a, b;", DropColumns("/t", (("a",), ("b",)))),
-        ("ALTER TABLE delta.`/t` ALTER COLUMN a DROP DEFAULT", DropDefault("/t", ("a",))),
-        ("ALTER TABLE delta.`/t` CHANGE a DROP DEFAULT", DropDefault("/t", ("a",))),
+        (
+            "ALTER TABLE delta.`/t` ALTER COLUMN a DROP DEFAULT",
+            ChangeColumns("/t", (ChangedColumn(("a",), drops_default=True),)),
+        ),
+        (
+            "ALTER TABLE delta.`/t` CHANGE a DROP DEFAULT",
+            ChangeColumns("/t", (ChangedColumn(("a",), drops_default=True),)),
+        ),
         ("DELETE FROM delta.`/t`", Delete("/t", "true")),
         ("delete  from\n\tDELTA . `/t` ;", Delete("/t", "true")),
         ("DELETE FROM `delta`.`/t` WHERE a = 1", Delete("/t", "a = 1")),
@@ -111,8 +182,8 @@ def test_properties_to_take_away_are_read(words, if_exists):
     "text",
     [
         "OPTIMIZE delta.`/t`",
-        "DESCRIBE delta.`/t`",
-        "ALTER TABLE delta.`/t` ADD COLUMN x INT",
+        "DESCRIBE EXTENDED delta.`/t`",
+        "ALTER TABLE delta.`/t` RECOVER PARTITIONS",
         "",
         "-- nothing",
     ],

@@ -141,7 +141,10 @@ def test_changing_a_vector_without_removing_the_old_one_is_refused():
 
 def test_dropping_a_feature_may_write_tombstones_of_files_that_were_never_live():
     tombstone = RemoveFile("deletion_vector_x.bin", 1, data_change=False)
-    assert commit(make_table(), tombstone, name="DROP FEATURE").version == 1
+    assert commit(make_table(), tombstone, name="Deletion Vector Tombstones").version == 1
+    # Only that commit: the one that changes the protocol removes nothing.
+    with pytest.raises(InternalError, match="is not live"):
+        commit(make_table(), tombstone, name="DROP FEATURE")
 
 
 # --- deletion vectors -------------------------------------------------------------------------------------------------

@@ -34,8 +34,13 @@ def commit_change(
     change: Callable[[Snapshot], tuple[list[Action], Operation]],
     options: WriteOptions,
     hint: Snapshot | None = None,
+    *,
+    reads_rows: bool = False,
 ) -> AlterResult:
-    """Commit what `change` returns for the newest version; nothing without actions."""
+    """Commit what `change` returns for the newest version; nothing without actions.
+
+    `reads_rows`: the change holds for the rows that it looked at, so it is asked again after every winner.
+    """
     transaction = Transaction.begin(store, config=options.config, hint=hint)
     snapshot = transaction.snapshot
     ensure_writable(snapshot.protocol, snapshot.metadata)
@@ -44,6 +49,8 @@ def commit_change(
         actions, operation = change(lost.newest)
         return Rebased(tuple(actions), operation) if actions else None
 
+    if reads_rows:
+        transaction.record_read_whole_table()
     actions, operation = change(snapshot)
     committed = transaction.commit(actions, operation, rebase=follow)
     after = committed.snapshot
