@@ -17,6 +17,11 @@ PREFIX: Final = "spark.databricks.delta."
 
 _FOLLOWED: Final = frozenset(
     {
+        "autoCompact.enabled",
+        "autoCompact.maxFileSize",
+        "autoCompact.minFileSize",
+        "autoCompact.minNumFiles",
+        "autoCompact.modifiedPartitionsOnly.enabled",
         "changeDataFeed.timestampOutOfRange.enabled",
         "commitInfo.userMetadata",
         "delete.deletionVectors.persistent",
@@ -46,7 +51,6 @@ _FOLLOWED_PREFIX: Final = "properties.defaults."
 # delta-spark's default, which is what Ebbtide does; any other value is warned about.
 _AS_BY_DEFAULT: Final = {
     "allowArbitraryProperties.enabled": "false",
-    "autoCompact.enabled": "false",
     "columnMapping.reuseColumnMetadataDuringOverwrite": "true",
     "columnMapping.reuseColumnMetadataDuringReplace": "true",
     "constraints.allowUnenforcedNotNull.enabled": "false",

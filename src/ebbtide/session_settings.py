@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final, NoReturn, TypedDict
 
 from pyspark.sql import SparkSession
 
+from ebbtide.commands.optimize.auto import AutoCompaction
 from ebbtide.commands.optimize.request import OptimizeSettings
 from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
@@ -24,6 +26,7 @@ from ebbtide.spark_border import settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
 __all__ = [
+    "AUTO_COMPACT",
     "ALLOWED_FUNCTIONS",
     "CHANGES_OUT_OF_RANGE",
     "COMMIT_ATTEMPTS",
@@ -73,6 +76,7 @@ SCHEMA_AUTO_MERGE: Final = f"{PREFIX}schema.autoMerge.enabled"
 USER_METADATA: Final = f"{PREFIX}commitInfo.userMetadata"
 TABLE_DEFAULTS: Final = f"{PREFIX}properties.defaults."
 OPTIMIZE: Final = f"{PREFIX}optimize."
+AUTO_COMPACT: Final = f"{PREFIX}autoCompact."
 COMMIT_ATTEMPTS: Final = f"{PREFIX}maxCommitAttempts"
 DYNAMIC_OVERWRITE: Final = f"{PREFIX}dynamicPartitionOverwrite.enabled"
 ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
@@ -140,6 +144,7 @@ def write_options(
         user_metadata=settings.get(USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
         config=_with_allowed_functions(settings, _with_settings(settings, config)),
+        after_commit=partial(_auto_compaction(settings).after, spark),
     )
 
 
@@ -202,6 +207,19 @@ def overwrites_dynamically(spark: SparkSession) -> bool:
     """Whether an overwrite is meant to replace only the partitions that its rows fall into."""
     is_dynamic = (_setting(spark, PARTITION_OVERWRITE_MODE) or "static").strip().lower() == "dynamic"
     return is_dynamic and _flag(spark, DYNAMIC_OVERWRITE, unset=True)
+
+
+def _auto_compaction(settings: Mapping[str, str]) -> AutoCompaction:
+    defaults = AutoCompaction()
+    wanted = settings.get(f"{AUTO_COMPACT}enabled")
+    files = _whole_number(settings, f"{AUTO_COMPACT}minNumFiles", least=2)
+    return AutoCompaction(
+        is_wanted=None if wanted is None else _is_on(settings, f"{AUTO_COMPACT}enabled", unset=False),
+        min_num_files=defaults.min_num_files if files is None else files,
+        target_bytes=_size(settings, f"{AUTO_COMPACT}maxFileSize") or defaults.target_bytes,
+        min_bytes=_size(settings, f"{AUTO_COMPACT}minFileSize"),
+        modified_only=_is_on(settings, f"{AUTO_COMPACT}modifiedPartitionsOnly.enabled", unset=True),
+    )
 
 
 def optimize_settings(

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.arguments import checked, condition, flag, integer, integers, number, optional, text
+from ebbtide.arguments import checked, condition, flag, integer, integers, names, number, optional, text
 from ebbtide.commands.fsck.command import FsckCommand
 from ebbtide.commands.fsck.request import FsckRequest
 from ebbtide.commands.fsck.results import FsckResult
 from ebbtide.commands.optimize.answer import optimize_frame
 from ebbtide.commands.optimize.command import OptimizeCommand
 from ebbtide.commands.optimize.request import OptimizeRequest
+from ebbtide.commands.purge.command import PurgeCommand, PurgeRequest
+from ebbtide.commands.purge.results import PurgeResult
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.vacuum.command import VacuumCommand
 from ebbtide.commands.vacuum.request import VacuumRequest
@@ -66,7 +68,7 @@ class TableMaintenance:
         commit_per_group: bool = False,
         user_metadata: str | None = None,
     ) -> DeltaOptimizeBuilder:
-        """Put small files together: say where, then `.executeCompaction()`.
+        """Put small files together, or sort rows: say where, then `.executeCompaction()` or `.executeZOrderBy(...)`.
 
         Files below `min_size` bytes are put together up to `target_size`, and so are files with a larger share of
         deleted rows than `max_deleted_share`. `threads` groups of files are written at the same time. With
@@ -158,6 +160,25 @@ class TableMaintenance:
             refresh_changed(self._spark, self._store.url)
         return result
 
+    @checked(where=optional(condition), target_size=optional(integer), user_metadata=optional(text))
+    def purge(
+        self,
+        where: str | Column | None = None,
+        *,
+        target_size: int | None = None,
+        user_metadata: str | None = None,
+    ) -> PurgeResult:
+        """Rewrite the files that hold deleted rows or dropped columns, so that no live file does.
+
+        `where` chooses partitions. The rows are still in the files of older versions, until VACUUM deletes those.
+        """
+        settings = optimize_settings(self._spark, target_bytes=target_size)
+        options = self._options(user_metadata=user_metadata).without_transaction()
+        request = PurgeRequest(self._store, where, settings, options=options, hint=self._latest)
+        result = PurgeCommand(self._spark, request).run()
+        refresh_changed(self._spark, self._store.url)
+        return result
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaOptimizeBuilder:
@@ -176,6 +197,14 @@ class DeltaOptimizeBuilder:
     def executeCompaction(self) -> DataFrame:
         """Put small files together. One row: the table's path, and what was done."""
         return self._execute(self._request)
+
+    @checked(cols=names)
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Rewrite all files so that each holds a small range of all these columns. One row, as `executeCompaction`."""
+        given = tuple(name for part in cols for name in ((part,) if isinstance(part, str) else part))
+        if not given:
+            raise RequestError("executeZOrderBy() needs at least one column: executeZOrderBy('city', 'day').")
+        return self._execute(replace(self._request, zorder_by=given))
 
     def _execute(self, request: OptimizeRequest) -> DataFrame:
         result = OptimizeCommand(self._spark, request).run()

@@ -66,4 +66,4 @@ def test_every_expectation_of_the_cases_is_asked():
 def test_verbs_are_found_behind_common_tables():
     assert verb("WITH c AS (SELECT 1) MERGE INTO target USING c ON true WHEN MATCHED THEN DELETE") == "MERGE"
     assert verb("  select 1") == "SELECT"
-    assert waits_for({"steps": ["UPDATE target SET a = 1", "OPTIMIZE target"]}) == "OPTIMIZE target"
+    assert waits_for({"steps": ["UPDATE target SET a = 1", "CLONE target"]}) == "CLONE target"

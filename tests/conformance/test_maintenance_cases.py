@@ -22,7 +22,7 @@ from tests.support.case_running import (
 )
 from tests.support.shared_material import load_cases
 
-AREAS = ("restore", "vacuum")
+AREAS = ("optimize", "purge", "restore", "vacuum")
 
 
 def is_known(step: str) -> bool:

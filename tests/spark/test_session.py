@@ -113,10 +113,10 @@ def test_second_command_is_not_dropped_where_the_session_resets_its_transaction(
 
 def test_user_is_warned_once_of_a_setting_that_is_not_followed(spark, many_files, caplog):
     table = ebbtide.DeltaTable.forPath(spark, str(many_files.path))
-    with session_settings(spark, {"spark.databricks.delta.autoCompact.enabled": "true"}):
+    with session_settings(spark, {"spark.databricks.delta.optimizeWrite.enabled": "true"}):
         for number in (1, 2):
             table.delete(f"id = {number}")
-    [warning] = [record for record in caplog.records if "autoCompact" in record.getMessage()]
+    [warning] = [record for record in caplog.records if "optimizeWrite" in record.getMessage()]
     assert "works as with 'false'" in warning.getMessage()
 
 

@@ -57,9 +57,9 @@ VERB = re.compile(r"\s*(?:WITH\s+\w+\s+AS\s+\(.*\)\s*(?=MERGE|INSERT))?(@?\w+)",
 DELETE = re.compile(r"DELETE\s+FROM\s+(?P<table>\w+)(?:\s+(?:AS\s+)?(?!WHERE\b)(?P<alias>\w+))?(?:\s+WHERE\s+(?P<condition>.*))?", re.IGNORECASE | re.DOTALL)  # fmt: skip
 # A table's place, and the words behind it that are no alias.
 TABLE_POSITION = re.compile(
-    r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING|VACUUM)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
+    r"\b(?P<word>FROM|JOIN|INTO|UPDATE|TABLE|USING|OPTIMIZE|VACUUM)(?P<space>\s+)target\b(?P<rest>\s+(?:AS\s+)?"
     r"(?!SET\b|WHERE\b|USING\b|ON\b|WHEN\b|VALUES\b|SELECT\b|VERSION\b|TIMESTAMP\b|REPLACE\b|JOIN\b"
-    r"|RETAIN\b|LITE\b|FULL\b|DRY\b|TO\b)\w+)?",
+    r"|APPLY\b|ZORDER\b|RETAIN\b|LITE\b|FULL\b|DRY\b|TO\b)\w+)?",
     re.IGNORECASE,
 )
 CHANGES_POSITION = re.compile(r"table_changes\('target'", re.IGNORECASE)
@@ -67,7 +67,9 @@ MOMENT = re.compile(r"\{t:(-?\d+)\}")
 NAMES_THE_TARGET = re.compile(r"\btarget`?\s*\.", re.IGNORECASE)
 VIEW = re.compile(r"\bVIEW\s+(\w+)", re.IGNORECASE)
 CREATE_FILE = re.compile(r"@create_file target (?P<name>\S+) age_hours=(?P<hours>\d+)")
-CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "VACUUM", "RESTORE"})
+CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "OPTIMIZE", "REORG", "VACUUM", "RESTORE"})
+# Verbs that answer with metrics.
+LAYOUT_VERBS = frozenset({"OPTIMIZE", "REORG"})
 SESSION_SETTINGS = {
     "store_assignment": "spark.sql.storeAssignmentPolicy",
     "case_sensitive": "spark.sql.caseSensitive",
@@ -157,6 +159,8 @@ class RunningCase:
     path: Path
     result_rows: list[tuple[Any, ...]] = field(default_factory=list)
     num_affected_rows: int | None = None
+    # Of an OPTIMIZE or a REORG.
+    result_metrics: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, int] | None = None
     before: LogState | None = None
     views: list[str] = field(default_factory=list)
@@ -336,6 +340,8 @@ class RunningCase:
         answer = ebbtide.sql(self.spark, self.with_path(step)).collect()
         if verb(step) == "ALTER":
             return
+        if verb(step) in LAYOUT_VERBS:
+            self.result_metrics = answer[0]["metrics"].asDict()
         if verb(step) in COUNTS:
             [row] = answer
             self.num_affected_rows = row["num_affected_rows"]
@@ -419,6 +425,9 @@ class RunningCase:
 
     def check_result_rows(self, expected: list[Any]) -> None:
         assert Counter(self.result_rows) == Counter(tuple(row) for row in expected)
+
+    def check_result_metrics(self, expected: dict[str, int]) -> None:
+        assert {name: self.result_metrics.get(name) for name in expected} == expected
 
     def check_num_affected_rows(self, expected: int) -> None:
         assert self.num_affected_rows == expected

@@ -49,6 +49,7 @@ DELTA_SPARK = {
     DeltaOptimizeBuilder: {
         "where": {"partitionFilter": REQUIRED},
         "executeCompaction": {},
+        "executeZOrderBy": {"cols": REQUIRED},
     },
     DeltaMergeBuilder: {
         "whenMatchedUpdate": {"condition": None, "set": None},
@@ -81,7 +82,7 @@ DELTA_SPARK = {
 # What delta-spark does not have, and what it has and we do not yet.
 OURS = {
     *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "fsck"),
-    *("to_request", "url", "version"),
+    *("purge", "to_request", "url", "version"),
 }
 DELTA_SPARK_ALONE = {"clusterBy", "forName", "tableName"}
 

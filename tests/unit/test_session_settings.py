@@ -150,7 +150,7 @@ def test_command_that_failed_keeps_its_number_for_the_next_attempt():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("autoCompact.enabled", "true", "does not follow"),
+        ("optimizeWrite.enabled", "true", "does not follow"),
         ("optimizeWrite.enabled", "True", "does not follow"),
         ("stats.collect", "false", "works as with 'true'"),
         ("replaceWhere.constraintCheck.enabled", "false", "does not follow"),
@@ -168,7 +168,8 @@ def test_setting_that_is_find_unfollowed_is_named(name, value, words):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("autoCompact.enabled", "FALSE"),
+        ("autoCompact.enabled", "true"),
+        ("optimizeWrite.enabled", "FALSE"),
         ("stats.collect", "true"),
         ("snapshotPartitions", "1"),
         ("stalenessLimit", "0"),
@@ -184,7 +185,7 @@ def test_setting_that_is_followed_or_changes_nothing_is_not_mentioned(name, valu
 
 
 def test_user_is_told_once_per_setting_and_session(caplog):
-    settings = {PREFIX + "autoCompact.enabled": "true", PREFIX + "nonsense": "1"}
+    settings = {PREFIX + "optimizeWrite.enabled": "true", PREFIX + "nonsense": "1"}
     one, other = session(**settings), session(**settings)
     for spark in (one, one, other):
         write_options(spark)

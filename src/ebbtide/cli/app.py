@@ -27,6 +27,8 @@ from ebbtide.cli import (
     generate,
     history,
     log,
+    optimize,
+    purge,
     restore,
     show,
     vacuum,
@@ -50,6 +52,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "generate": generate.run,
     "fsck": fsck.run,
     "vacuum": vacuum.run,
+    "optimize": optimize.run,
+    "purge": purge.run,
 }
 
 _DEBUG: Final = "--debug"

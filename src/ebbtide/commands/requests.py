@@ -6,7 +6,7 @@ door and put into the request; nothing below reads our own settings from `spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,14 +16,19 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.storage import ObjectStore
+from ebbtide.transaction import Committed
 
-__all__ = ["Conflicts", "DeleteRequest", "MatchingKeys", "UpdateRequest", "VectorMode", "WriteOptions"]
+__all__ = ["AfterCommit", "Conflicts", "DeleteRequest", "MatchingKeys", "UpdateRequest", "VectorMode", "WriteOptions"]
 
 # on: mark rows in deletion vectors where the table allows it; off: rewrite files; auto: mark, but rewrite a file that
 # would end up mostly deleted.
 VectorMode = Literal["on", "off", "auto"]
 # rebase: follow a concurrent writer; abort: raise where the reference raises.
 Conflicts = Literal["rebase", "abort"]
+
+
+# What a door wants done once a command has landed.
+AfterCommit = Callable[[Committed, "WriteOptions"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class WriteOptions:
     user_metadata: str | None = None
     storage_options: Mapping[str, str] | None = None
     config: EngineConfig = DEFAULT_CONFIG
+    # Called after a commit that changed rows; it must not raise.
+    after_commit: AfterCommit | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _one_of("deletion_vectors", self.deletion_vectors, ("on", "off", "auto"))

@@ -19,7 +19,7 @@ from ebbtide.sql.alter_commands import run_alter
 from ebbtide.sql.alter_statements import AlterStatement
 from ebbtide.sql.looking import run_look
 from ebbtide.sql.maintenance_commands import run_maintenance
-from ebbtide.sql.maintenance_statements import Clone, Convert, Fsck, Generate, Restore, Vacuum
+from ebbtide.sql.maintenance_statements import Clone, Convert, Fsck, Generate, Optimize, Reorg, Restore, Vacuum
 from ebbtide.sql.parse import parse_statement
 from ebbtide.sql.row_commands import run_delete, run_explain, run_insert, run_merge, run_truncate, run_update
 from ebbtide.sql.session import SqlSession
@@ -64,8 +64,8 @@ def sql(
     """Run one statement on Delta tables written as delta.`path`.
 
     Queries return their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one
-    row per line of the plan; DESCRIBE and SHOW their rows; RESTORE and CLONE their counters; VACUUM paths; FSCK its
-    findings; CREATE, ALTER, TRUNCATE, CONVERT and GENERATE none. RequestError for any other statement.
+    row per line of the plan; DESCRIBE and SHOW their rows; OPTIMIZE, REORG, RESTORE and CLONE their counters; VACUUM
+    paths; FSCK its findings; CREATE, ALTER, TRUNCATE, CONVERT and GENERATE none. RequestError for any other statement.
     """
     parsed = parse_statement(statement)
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
@@ -98,7 +98,7 @@ def _run(session: SqlSession, statement: Statement) -> DataFrame:
             return session.table(statement.path).history(statement.limit)
         case DescribeDetail():
             return session.table(statement.path).detail()
-        case Restore() | Clone() | Convert() | Generate() | Fsck() | Vacuum():
+        case Optimize() | Reorg() | Restore() | Clone() | Convert() | Generate() | Fsck() | Vacuum():
             return run_maintenance(session, statement)
         case DescribeTable() | ShowColumns() | ShowProperties() | ShowPartitions():
             return run_look(session, statement)

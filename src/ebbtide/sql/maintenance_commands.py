@@ -14,12 +14,15 @@ from ebbtide.commands.fsck.request import FsckRequest
 from ebbtide.errors import StorageError
 from ebbtide.session_settings import restore_may_downgrade, table_defaults
 from ebbtide.spark_border import timestamp_ms
+from ebbtide.sql.layout_commands import run_optimize, run_reorg
 from ebbtide.sql.maintenance_statements import (
     Clone,
     Convert,
     Fsck,
     Generate,
     MaintenanceStatement,
+    Optimize,
+    Reorg,
     Restore,
     Vacuum,
 )
@@ -36,6 +39,10 @@ _NAMED_FAILURES = 10
 def run_maintenance(session: SqlSession, statement: MaintenanceStatement) -> DataFrame:
     """The statement's answer; an empty frame where it has none."""
     match statement:
+        case Optimize():
+            return run_optimize(session, statement)
+        case Reorg():
+            return run_reorg(session, statement)
         case Vacuum():
             return _run_vacuum(session, statement)
         case Fsck():

@@ -7,10 +7,24 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ebbtide.commands.clone.command import CloneHow
+from ebbtide.sql.table_names import TableName
 
-__all__ = ["KNOWN_MAINTENANCE", "Clone", "Convert", "Fsck", "Generate", "MaintenanceStatement", "Restore", "Vacuum"]
+__all__ = [
+    "KNOWN_MAINTENANCE",
+    "Clone",
+    "Convert",
+    "Fsck",
+    "Generate",
+    "MaintenanceStatement",
+    "Optimize",
+    "Reorg",
+    "Restore",
+    "Vacuum",
+]
 
 KNOWN_MAINTENANCE: Final = (
+    "OPTIMIZE delta.`path` [WHERE partition condition] [ZORDER BY (column, ...)]",
+    "REORG TABLE delta.`path` [WHERE partition condition] APPLY (PURGE)",
     "VACUUM delta.`path` [LITE | FULL] [RETAIN n HOURS] [DRY RUN]",
     "FSCK REPAIR TABLE delta.`path` [DRY RUN]",
     "RESTORE [TABLE] delta.`path` TO VERSION AS OF n | TIMESTAMP AS OF 'time'",
@@ -18,6 +32,23 @@ KNOWN_MAINTENANCE: Final = (
     "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, ...)]",
     "GENERATE symlink_format_manifest FOR TABLE delta.`path`",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Optimize:
+    """`zorder_by` are columns as they were written; fields of structs have dots."""
+
+    path: TableName
+    where: str | None = None
+    zorder_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reorg:
+    """APPLY (PURGE)."""
+
+    path: TableName
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +103,4 @@ class Generate:
     mode: str
 
 
-MaintenanceStatement: TypeAlias = Vacuum | Fsck | Restore | Clone | Convert | Generate
+MaintenanceStatement: TypeAlias = Optimize | Reorg | Vacuum | Fsck | Restore | Clone | Convert | Generate

@@ -15,6 +15,7 @@ from ebbtide.sql.maintenance_statements import (
     Restore,
     Vacuum,
 )
+from ebbtide.sql.parse_layout import parse_optimize, parse_reorg
 from ebbtide.sql.reader import SYNTAX, StatementReader
 from ebbtide.sql_text import TimeTravel, time_travel_at
 
@@ -23,6 +24,10 @@ __all__ = ["parse_clone", "parse_maintenance"]
 
 def parse_maintenance(reader: StatementReader) -> MaintenanceStatement | None:
     """The statement, or None when it is none of these."""
+    if reader.accept("optimize"):
+        return parse_optimize(reader)
+    if reader.accept("reorg", "table"):
+        return parse_reorg(reader)
     if reader.accept("vacuum"):
         return _vacuum(reader)
     if reader.accept("fsck"):

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from ebbtide.sql.alter_statements import AlterStatement, ColumnDefinition
 from ebbtide.sql.maintenance_statements import KNOWN_MAINTENANCE, MaintenanceStatement
+from ebbtide.sql.table_names import TableName, ViewName
 
 __all__ = [
     "KNOWN_STATEMENTS",
@@ -68,17 +69,6 @@ KNOWN_STATEMENTS: Final = (
     "SHOW PARTITIONS delta.`path`",
     *KNOWN_MAINTENANCE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ViewName:
-    """A temporary view, in the place of a table."""
-
-    name: str
-
-
-# A path, as in delta.`path`, or a view of a whole table.
-TableName: TypeAlias = str | ViewName
 
 
 # --- changing rows ----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ebbtide.log.manifests import manifests_of, write_manifests
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.actions import Action, AddFile, Metadata, RemoveFile
 
-__all__ = ["run_post_commit"]
+__all__ = ["FAILURES", "run_post_commit"]
 
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ _FINE = "the table is fine without it"
 _STALE = "readers of manifests see an older version until GENERATE symlink_format_manifest has run"
 
 # Whatever a table, a store or our own mistake can raise; an interrupt still ends the program.
-_Failure = (
+FAILURES = (
     DeltaError,
     pa.ArrowException,
     OSError,
@@ -78,7 +78,7 @@ def _update_manifests(snapshot: Snapshot, actions: Sequence[Action]) -> None:
 def _run_step(step: str, snapshot: Snapshot, run: Callable[[], _T], meaning: str = _FINE) -> _T | None:
     try:
         return run()
-    except _Failure:
+    except FAILURES:
         logger.warning(
             "version %d of %s was committed, but its %s failed; %s",
             snapshot.version,

@@ -2,8 +2,9 @@
 
 from ebbtide.write.abandoned import discard
 from ebbtide.write.assignment import cast_for_column
+from ebbtide.write.file_statistics import indexed_columns
 from ebbtide.write.files import write_files
-from ebbtide.write.row_counts import footer_statistics
+from ebbtide.write.row_counts import footer_of, footer_statistics
 from ebbtide.write.rules import complete_rows, default_value, enforce_rules, generated_columns
 from ebbtide.write.target import WriteTarget, WrittenFiles
 
@@ -15,7 +16,9 @@ __all__ = [
     "default_value",
     "discard",
     "enforce_rules",
+    "footer_of",
     "footer_statistics",
     "generated_columns",
+    "indexed_columns",
     "write_files",
 ]

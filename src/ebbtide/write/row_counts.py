@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pyarrow.parquet as pq
+
 from ebbtide.errors import CorruptTableError, MissingDataFileError, ObjectNotFoundError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import AddFile
@@ -17,7 +19,7 @@ from ebbtide.protocol.statistics import FileStatistics
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.write.footers import read_footer
 
-__all__ = ["footer_statistics"]
+__all__ = ["footer_of", "footer_statistics"]
 
 
 def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> str:
@@ -25,6 +27,16 @@ def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapp
 
     MissingDataFileError when the file is not in storage, CorruptTableError when it is not a Parquet file.
     """
+    footer = footer_of(snapshot, add, storage_options=storage_options)
+    known = FileStatistics.parse(add.stats)
+    if known is None:
+        return FileStatistics.build(num_records=footer.num_rows, tight_bounds=False).to_json()
+    members = {**known.members, "numRecords": str(footer.num_rows)}
+    return replace(known, num_records=footer.num_rows, members=members).to_json()
+
+
+def footer_of(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> pq.FileMetaData:
+    """The footer of a live file. The errors are those of `footer_statistics`."""
     location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     store, path = _place(snapshot.store, location, storage_options)
     try:
@@ -35,11 +47,7 @@ def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapp
         ) from error
     if footer.num_rows < 0:
         raise CorruptTableError(f"The footer of the data file {add.path} claims {footer.num_rows} rows.")
-    known = FileStatistics.parse(add.stats)
-    if known is None:
-        return FileStatistics.build(num_records=footer.num_rows, tight_bounds=False).to_json()
-    members = {**known.members, "numRecords": str(footer.num_rows)}
-    return replace(known, num_records=footer.num_rows, members=members).to_json()
+    return footer
 
 
 def _place(

@@ -181,7 +181,6 @@ def test_properties_to_take_away_are_read(words, if_exists):
 @pytest.mark.parametrize(
     "text",
     [
-        "OPTIMIZE delta.`/t`",
         "DESCRIBE EXTENDED delta.`/t`",
         "ALTER TABLE delta.`/t` RECOVER PARTITIONS",
         "",

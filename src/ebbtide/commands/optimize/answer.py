@@ -108,8 +108,8 @@ def _row(metrics: OptimizeMetrics) -> dict[str, Any]:
         "filesAdded": _sizes(metrics.added_sizes),
         "filesRemoved": _sizes(metrics.removed_sizes),
         "partitionsOptimized": len(metrics.partitions),
-        "zOrderStats": None,
-        "clusteringStats": None,
+        "zOrderStats": _zorder_stats(metrics),
+        "clusteringStats": _clustering_stats(metrics),
         "numBins": metrics.num_groups,
         "numBatches": 1,
         "totalConsideredFiles": metrics.num_considered_files,
@@ -130,6 +130,37 @@ def _row(metrics: OptimizeMetrics) -> dict[str, Any]:
         else None,
         "numTableColumns": metrics.num_table_columns,
         "numTableColumnsWithStats": metrics.num_table_columns_with_stats,
+    }
+
+
+def _zorder_stats(metrics: OptimizeMetrics) -> dict[str, Any] | None:
+    if not metrics.zorder_by:
+        return None
+    merged = {"num": metrics.num_removed_files, "size": sum(metrics.removed_sizes)}
+    return {
+        "strategyName": "all",
+        "inputCubeFiles": {"num": 0, "size": 0},
+        "inputOtherFiles": merged,
+        "inputNumCubes": 0,
+        "mergedFiles": merged,
+        "numOutputCubes": metrics.num_groups,
+        "mergedNumCubes": None,
+    }
+
+
+def _clustering_stats(metrics: OptimizeMetrics) -> dict[str, Any] | None:
+    if not metrics.cluster_by:
+        return None
+    before, size = metrics.num_clustered_files, metrics.num_clustered_bytes
+    return {
+        "inputZCubeFiles": {"numFiles": before, "size": size},
+        "inputOtherFiles": {
+            "numFiles": metrics.num_considered_files - before,
+            "size": metrics.num_considered_bytes - size,
+        },
+        "inputNumZCubes": 1 if before else 0,
+        "mergedFiles": {"numFiles": metrics.num_removed_files, "size": sum(metrics.removed_sizes)},
+        "numOutputZCubes": metrics.num_groups,
     }
 
 

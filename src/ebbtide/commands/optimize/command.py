@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from ebbtide.commands.optimize.copying import GroupCopy, copy_group
+from ebbtide import spark_border as border
+from ebbtide.commands.optimize.copying import Copier, GroupCopy, SparkCopier
 from ebbtide.commands.optimize.packing import FileGroup
 from ebbtide.commands.optimize.planning import LayoutPlan, plan_layout
 from ebbtide.commands.optimize.request import OptimizeRequest
@@ -38,6 +39,7 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
     _newest: Snapshot | None = field(default=None, init=False)
 
     METRICS: ClassVar[type[OptimizeMetrics]] = OptimizeMetrics
+    CHANGES_ROWS: ClassVar[bool] = False
 
     @property
     def operation_name(self) -> str:
@@ -64,7 +66,7 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
         snapshot = transaction.snapshot
         plan = self.plan(snapshot)
         transaction.record_read(ReadPredicate(), plan.considered)
-        work = Relayout(self.spark, self.request, snapshot, plan)
+        work = Relayout(self.copier(plan), self.request, snapshot, plan)
         try:
             self._copy(snapshot, plan, on_done=work.copies.append, on_left=work.copies.append)
         except BaseException:
@@ -90,12 +92,21 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
 
         if plan.groups:
             self.on_phase(f"Rewriting files: {len(plan.groups):,} groups")
-        copies = [partial(self._copy_one, snapshot, plan, group) for group in plan.groups]
-        copy_groups(self.spark, copies, threads=self.request.settings.threads, on_done=count, on_left=on_left)
+        copier = self.copier(plan)
+        copies = [self.in_thread(partial(self._copy_one, copier, snapshot, group)) for group in plan.groups]
+        copy_groups(copies, threads=self.request.settings.threads, on_done=count, on_left=on_left)
 
-    def _copy_one(self, snapshot: Snapshot, plan: LayoutPlan, group: FileGroup) -> GroupCopy:
+    def _copy_one(self, copier: Copier, snapshot: Snapshot, group: FileGroup) -> GroupCopy:
         files = resolve_adds(snapshot, group.files, storage_options=self.request.options.storage_options)
-        return copy_group(self.spark, snapshot, files, plan.order)
+        return copier(snapshot, files)
+
+    def copier(self, plan: LayoutPlan) -> Copier:
+        """What copies the files."""
+        return SparkCopier(self.spark, plan.order, plan.clustering_provider)
+
+    def in_thread(self, copy: Callable[[], GroupCopy]) -> Callable[[], GroupCopy]:
+        """The same, to be called in another thread with the settings of this one."""
+        return border.interruptible(self.spark, copy)[0]
 
     # --- a commit for each group --------------------------------------------------------------------------------------
 
@@ -105,11 +116,11 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
         self.on_phase("Reading the log")
         snapshot = begin_transaction(self.request).snapshot
         plan = self.plan(snapshot)
-        total = plan.metrics(snapshot)
+        total, copier = plan.metrics(snapshot), self.copier(plan)
 
         def commit(copy: GroupCopy) -> None:
             nonlocal total
-            self._commit_copy(Relayout(self.spark, self.request, snapshot, plan, [copy]))
+            self._commit_copy(Relayout(copier, self.request, snapshot, plan, [copy]))
             total = total + self.metrics
 
         def leave(copy: GroupCopy) -> None:

@@ -8,7 +8,7 @@ that makes the order of the copy known, and with it the place of every row (`opt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from ebbtide.log import Snapshot
 from ebbtide.scan import PositionedScan, RowIdColumns, ScanFile, scan_with_positions
 from ebbtide.write import WriteTarget, WrittenFiles, discard, write_files
 
-__all__ = ["KEPT_ORDER", "GroupCopy", "KeptOrder", "RowOrder", "copy_group"]
+__all__ = ["KEPT_ORDER", "Copier", "GroupCopy", "KeptOrder", "RowOrder", "SparkCopier"]
 
 # Spark reads a file of this size about as fast as it opens one: smaller files are better read by several tasks at once,
 # and their rows sent to the one that writes.
@@ -44,6 +44,13 @@ class GroupCopy:
     keeps_order: bool
     # How often winners made it necessary to copy these files once more.
     times_redone: int = 0
+
+
+class Copier(Protocol):
+    """Copies files, all of one partition: Spark (`SparkCopier`), or a test without a JVM."""
+
+    def __call__(self, snapshot: Snapshot, files: Sequence[ScanFile], *, times_redone: int = 0) -> GroupCopy:
+        """The copy of the live rows, in storage. After an error nothing is left."""
 
 
 class RowOrder(Protocol):
@@ -94,10 +101,25 @@ def with_places(spark: SparkSession, scan: PositionedScan, files: Sequence[ScanF
     return ordered.drop(key, number), place
 
 
-def copy_group(
-    spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], order: RowOrder, *, times_redone: int = 0
-) -> GroupCopy:
-    """Write the live rows of the files, all of one partition, to new files. After an error nothing is left."""
+@dataclass(frozen=True, slots=True)
+class SparkCopier:
+    """Copies with Spark, in the given order. `clustering_provider` is what new files say about who sorted them."""
+
+    spark: SparkSession
+    order: RowOrder
+    clustering_provider: str | None = None
+
+    def __call__(self, snapshot: Snapshot, files: Sequence[ScanFile], *, times_redone: int = 0) -> GroupCopy:
+        written = _write(self.spark, snapshot, files, self.order)
+        if self.clustering_provider is not None:
+            adds = tuple(replace(add, clustering_provider=self.clustering_provider) for add in written.adds)
+            written = replace(written, adds=adds)
+        work = FileWork(replaced=tuple(file.add for file in files), written=written, data_change=False)
+        keeps_row_ids = snapshot.properties.enable_row_tracking
+        return GroupCopy(tuple(files), work, keeps_row_ids, self.order.is_kept, times_redone)
+
+
+def _write(spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], order: RowOrder) -> WrittenFiles:
     ids = RowIdColumns.of(snapshot)
     target = WriteTarget.of(snapshot)
     scan = scan_with_positions(spark, snapshot, files, row_ids=ids)
@@ -111,8 +133,7 @@ def copy_group(
         partition=_texts(files[0].add.partition_values, target.physical_partition_names),
     )
     _check_count(snapshot, files, written)
-    work = FileWork(replaced=tuple(file.add for file in files), written=written, data_change=False)
-    return GroupCopy(tuple(files), work, ids is not None, order.is_kept, times_redone)
+    return written
 
 
 def _texts(values: Mapping[str, str | None], physical_names: Sequence[str]) -> list[str | None]:

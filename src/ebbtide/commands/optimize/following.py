@@ -27,7 +27,7 @@ from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.statistics import num_records
 from ebbtide.scan import ScanFile, resolve_file, resolve_files
 from ebbtide.transaction.file_changes import live_files_at
-from ebbtide.write import footer_statistics
+from ebbtide.write import footer_of
 
 __all__ = ["Follower"]
 
@@ -77,8 +77,7 @@ class Follower:
         return mark_rows(self.newest, matched, options=self.options)
 
     def _rows_in_footer(self, add: AddFile) -> int:
-        stats = footer_statistics(self.newest, add, storage_options=self.options.storage_options)
-        return num_records(stats) or 0
+        return int(footer_of(self.newest, add, storage_options=self.options.storage_options).num_rows)
 
     def _by_path(self, copy: GroupCopy) -> Mapping[str, ScanFile]:
         found = live_files_at(self.newest, set(map(self._canonical, copy.files)))

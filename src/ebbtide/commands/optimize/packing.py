@@ -22,9 +22,11 @@ __all__ = [
     "PackingRules",
     "Partition",
     "choose_groups",
+    "files_in",
     "has_marked_rows",
     "pack",
     "partition_of",
+    "unclustered_groups",
     "whole_partitions",
 ]
 
@@ -77,6 +79,12 @@ def partition_of(add: AddFile) -> Partition:
     return tuple(sorted(add.partition_values.items()))
 
 
+def files_in(files: pa.Table, partitions: frozenset[Partition]) -> pa.Table:
+    """Those of the files that are in one of the partitions."""
+    is_in = [tuple(sorted(values)) in partitions for values in files["partition_values"].to_pylist()]
+    return files.filter(pa.array(is_in, pa.bool_()))
+
+
 def choose_groups(files: pa.Table, rules: PackingRules) -> list[FileGroup]:
     """The groups of a compaction; `files` are live files of a snapshot."""
     has_vector = pc.is_valid(files["deletion_vector"])
@@ -108,6 +116,18 @@ def pack(files: Iterable[AddFile], target_bytes: int) -> list[FileGroup]:
 def whole_partitions(files: Iterable[AddFile]) -> list[FileGroup]:
     """All files of each partition as one group."""
     return [_oldest_first(members) for members in _by_partition(files)]
+
+
+def unclustered_groups(files: pa.Table, rules: PackingRules, provider: str) -> list[FileGroup]:
+    """The files of a clustered table that are to be sorted: what nobody has sorted, and small or worn files of ours.
+
+    What another engine sorted is left alone: each knows its own order only.
+    """
+    adds = list(add_files(files))
+    fresh = [add for add in adds if add.clustering_provider is None]
+    ours = [add for add in adds if add.clustering_provider == provider and (rules.is_small(add) or rules.is_worn(add))]
+    is_worth_it = bool(fresh) or len(ours) > 1 or any(map(rules.is_worn, ours))
+    return whole_partitions([*fresh, *ours]) if is_worth_it else []
 
 
 def _by_partition(files: Iterable[AddFile]) -> Iterable[list[AddFile]]:

@@ -7,25 +7,40 @@ carries it out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 
 from ebbtide import spark_border as border
+from ebbtide.commands.optimize.clustering import CurveOrder, check_cluster_columns, check_zorder_columns
 from ebbtide.commands.optimize.copying import KEPT_ORDER, RowOrder
-from ebbtide.commands.optimize.packing import FileGroup, PackingRules, choose_groups, pack
-from ebbtide.commands.optimize.request import DEFAULT_TARGET_BYTES, OptimizeRequest, OptimizeSettings
+from ebbtide.commands.optimize.packing import (
+    FileGroup,
+    PackingRules,
+    Partition,
+    choose_groups,
+    files_in,
+    pack,
+    unclustered_groups,
+    whole_partitions,
+)
+from ebbtide.commands.optimize.request import DEFAULT_TARGET_BYTES, OptimizeRequest, OptimizeSettings, Purpose
 from ebbtide.commands.optimize.results import OptimizeMetrics
 from ebbtide.commands.row_level.conditions import BoundCondition, bind_condition
 from ebbtide.commands.row_level.counters import total_bytes
-from ebbtide.errors import InvalidPredicateError, UnknownColumnError
-from ebbtide.log import Snapshot
+from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.log import Snapshot, add_files
+from ebbtide.log.detail import clustering_paths
 from ebbtide.protocol.actions import AddFile
 
-__all__ = ["LayoutPlan", "bind_partitions", "packing_rules", "plan_layout"]
+__all__ = ["LayoutPlan", "bind_partitions", "packing_rules", "plan_layout", "plan_nothing"]
+
+# Who sorted a file, so that other engines do not sort it again. See "Clustered Table" in PROTOCOL.md.
+CLUSTERING_PROVIDER: Final = "ebbtide"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,34 +52,103 @@ class LayoutPlan:
     rules: PackingRules
     order: RowOrder
     where: BoundCondition | None
+    zorder_by: tuple[str, ...] = ()
+    cluster_by: tuple[tuple[str, ...], ...] = ()
+    partitions: frozenset[Partition] | None = None
+    purpose: Purpose = "optimize"
+
+    @property
+    def clustering_provider(self) -> str | None:
+        """What new files say about who sorted them."""
+        return CLUSTERING_PROVIDER if self.cluster_by else None
 
     def regroup(self, files: Sequence[AddFile]) -> list[FileGroup]:
         """Groups of files that were to be rewritten before winners changed some of them."""
+        if not self.order.is_kept:
+            return whole_partitions(files)
         packed = pack(files, self.rules.target_bytes)
+        if self.purpose == "purge":
+            return packed
         return [group for group in packed if len(group.files) > 1 or self.rules.is_worn(group.files[0])]
+
+    def shown_predicate(self) -> str:
+        """The condition for the history: JSON text inside a string, as Delta does it."""
+        shown = [] if self.where is None else [self.where.shown]
+        shown += sorted(_shown_partition(partition) for partition in self.partitions or () if partition)
+        return orjson.dumps(shown).decode()
 
     def metrics(self, snapshot: Snapshot) -> OptimizeMetrics:
         """What the metrics say about the table and the request, before anything is done."""
         columns = len(snapshot.schema.fields)
+        clustered = self.considered.filter(pc.is_valid(self.considered["clustering_provider"]))
         indexed = snapshot.properties.data_skipping_num_indexed_cols
         return OptimizeMetrics(
             num_considered_files=self.considered.num_rows,
             num_considered_bytes=total_bytes(self.considered),
+            zorder_by=self.zorder_by,
+            cluster_by=tuple(".".join(path) for path in self.cluster_by),
+            num_clustered_files=clustered.num_rows,
+            num_clustered_bytes=total_bytes(clustered),
             num_table_columns=columns,
             num_table_columns_with_stats=columns if indexed < 0 else min(indexed, columns),
         )
 
-    def parameters(self, *, is_auto: bool) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, Any]:
         """What the history shows of the request."""
-        return {"predicate": shown_predicate(self.where), "zOrderBy": "[]", "clusterBy": "[]", "auto": is_auto}
+        if self.purpose == "purge":
+            return {"predicate": self.shown_predicate(), "applyPurge": True}
+        parameters: dict[str, Any] = {
+            "predicate": self.shown_predicate(),
+            "zOrderBy": orjson.dumps(self.zorder_by).decode(),
+            "clusterBy": orjson.dumps([".".join(path) for path in self.cluster_by]).decode(),
+            "auto": self.purpose == "auto",
+        }
+        return {**parameters, "isFull": False} if self.cluster_by else parameters
 
 
 def plan_layout(spark: SparkSession, snapshot: Snapshot, request: OptimizeRequest) -> LayoutPlan:
     """The plan for this table; refuses what cannot be carried out, before any work."""
+    cluster_by = clustering_paths(snapshot)
+    if cluster_by:
+        _refuse_beside_clustering(request)
+    plan = plan_nothing(spark, snapshot, request)
+    considered, rules = plan.considered, plan.rules
+    if cluster_by:
+        order = CurveOrder(check_cluster_columns(snapshot, cluster_by), rules.target_bytes)
+        groups = unclustered_groups(considered, rules, CLUSTERING_PROVIDER)
+        return replace(plan, groups=tuple(groups), order=order, cluster_by=order.columns)
+    if request.zorder_by:
+        is_checked = request.settings.checks_statistics
+        columns = check_zorder_columns(spark, snapshot, request.zorder_by, checks_statistics=is_checked)
+        groups = whole_partitions(add_files(considered))
+        order = CurveOrder(columns, rules.target_bytes)
+        return replace(plan, groups=tuple(groups), order=order, zorder_by=request.zorder_by)
+    return replace(plan, groups=tuple(choose_groups(considered, rules)))
+
+
+def plan_nothing(spark: SparkSession, snapshot: Snapshot, request: OptimizeRequest) -> LayoutPlan:
+    """A plan that has looked at the files and chosen none yet."""
     where = bind_partitions(spark, snapshot, request.where)
     considered = snapshot.files if where is None else where.candidates(spark, snapshot)
+    if request.partitions is not None:
+        considered = files_in(considered, request.partitions)
     rules = packing_rules(snapshot, request.settings)
-    return LayoutPlan(considered, tuple(choose_groups(considered, rules)), rules, KEPT_ORDER, where)
+    return LayoutPlan(considered, (), rules, KEPT_ORDER, where, partitions=request.partitions, purpose=request.purpose)
+
+
+def _refuse_beside_clustering(request: OptimizeRequest) -> None:
+    if request.zorder_by:
+        raise RequestError(
+            f"The table at {request.store.url} is clustered, and OPTIMIZE sorts it by its clustering columns. Leave "
+            f"ZORDER BY ({', '.join(request.zorder_by)}) out.",
+            error_class="DELTA_CLUSTERING_WITH_ZORDER_BY",
+        )
+    if request.where is not None:
+        raise RequestError(
+            f"The table at {request.store.url} is clustered and has no partitions to choose from. Leave the condition "
+            "out.",
+            error_class="DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
+        )
 
 
 def packing_rules(snapshot: Snapshot, settings: OptimizeSettings) -> PackingRules:
@@ -93,6 +177,6 @@ def bind_partitions(spark: SparkSession, snapshot: Snapshot, where: str | Column
     return bound
 
 
-def shown_predicate(where: BoundCondition | None) -> str:
-    """JSON text inside a string, as Delta does it."""
-    return orjson.dumps([] if where is None else [where.shown]).decode()
+def _shown_partition(partition: Partition) -> str:
+    values = (f"{name} IS NULL" if text is None else f"{name} = '{text}'" for name, text in partition)
+    return f"({' AND '.join(values)})"

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from pyspark.sql import Column
 
+from ebbtide.commands.optimize.packing import Partition
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.config import GIB
 from ebbtide.errors import RequestError
@@ -55,13 +56,17 @@ class OptimizeSettings:
 class OptimizeRequest:
     """Lay out the files of the partitions that `where` chooses (all when it is None) anew.
 
-    With `commit_per_group` each group of files is a commit of its own: a long run that dies keeps what it did.
+    With `zorder_by` the rows are sorted so that files hold small ranges of all these columns. With `commit_per_group`
+    each group of files is a commit of its own: a long run that dies keeps what it did.
     """
 
     store: ObjectStore
     where: str | Column | None = None
+    zorder_by: tuple[str, ...] = ()
     settings: OptimizeSettings = field(default_factory=OptimizeSettings)
     commit_per_group: bool = False
     purpose: Purpose = "optimize"
+    # Only these, besides what `where` says.
+    partitions: frozenset[Partition] | None = None
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None

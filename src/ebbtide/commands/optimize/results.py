@@ -43,8 +43,12 @@ class OptimizeMetrics:
     num_considered_bytes: int = 0
     num_table_columns: int = 0
     num_table_columns_with_stats: int = 0
-    # Whether rows were sorted by columns: then neither the order of files nor that in them is kept.
-    clustered_by: tuple[str, ...] = ()
+    # Columns that rows were sorted by, at the caller's wish or because the table is clustered.
+    zorder_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    # Files that were sorted before, and their bytes.
+    num_clustered_files: int = 0
+    num_clustered_bytes: int = 0
     execution_time_ms: int = 0
 
     def __add__(self, other: OptimizeMetrics) -> OptimizeMetrics:
@@ -57,7 +61,8 @@ class OptimizeMetrics:
 
     @property
     def keeps_order(self) -> bool:
-        return not self.clustered_by
+        """Whether rows lie in the new files as they lay in the old ones."""
+        return not self.zorder_by and not self.cluster_by
 
     @property
     def num_added_files(self) -> int:

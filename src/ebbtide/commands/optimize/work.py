@@ -13,10 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from ebbtide import spark_border as border
-from ebbtide.commands.optimize.copying import GroupCopy, copy_group
+from ebbtide.commands.optimize.copying import Copier, GroupCopy
 from ebbtide.commands.optimize.following import Follower
 from ebbtide.commands.optimize.packing import partition_of
 from ebbtide.commands.optimize.planning import LayoutPlan
@@ -39,7 +36,7 @@ _MOST_TIMES_REDONE = 3
 class Relayout:
     """The work of one OPTIMIZE on one snapshot; `follow` moves it to a newer one."""
 
-    spark: SparkSession
+    copier: Copier
     request: OptimizeRequest
     snapshot: Snapshot
     plan: LayoutPlan
@@ -73,7 +70,7 @@ class Relayout:
         )
 
     def parameters(self) -> Mapping[str, Any]:
-        return self.plan.parameters(is_auto=self.request.purpose == "auto")
+        return self.plan.parameters()
 
     def discard(self, *, keeping: Relayout | None = None) -> None:
         """Delete what was written, except what `keeping` uses. Only if no commit can have named it."""
@@ -120,12 +117,10 @@ class Relayout:
         file_of = {file.add.path: file for file in files}
         for group in self.plan.regroup([file.add for file in files]):
             members = [file_of[add.path] for add in group.files]
-            order = self.plan.order
-            self.copies.append(copy_group(self.spark, self.snapshot, members, order, times_redone=times_redone))
+            self.copies.append(self.copier(self.snapshot, members, times_redone=times_redone))
 
 
 def copy_groups(
-    spark: SparkSession,
     groups: Iterable[Callable[[], GroupCopy]],
     *,
     threads: int,
@@ -142,7 +137,7 @@ def copy_groups(
         try:
             while True:
                 for group in islice(waiting, threads - len(running)):
-                    running.add(pool.submit(border.interruptible(spark, group)[0]))
+                    running.add(pool.submit(group))
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:

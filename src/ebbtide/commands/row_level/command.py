@@ -27,6 +27,7 @@ from ebbtide.commands.row_level.committing import (
     has_landed,
     refresh_readers,
     row_tracking_tags,
+    run_after_commit,
     set_transaction,
 )
 from ebbtide.commands.row_level.counters import elapsed_ms
@@ -61,6 +62,8 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
     METRICS: ClassVar[type[Any]]
     # Whether an application's transaction is recorded even if no row is left to change.
     RECORDS_EMPTY_TRANSACTION: ClassVar[bool] = True
+    # Whether a door may want something done after the commit, such as putting small files together.
+    CHANGES_ROWS: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.metrics = self.METRICS()
@@ -148,6 +151,8 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
             self.metrics = self.metrics_of_nothing(self.metrics)
             return self.result(None)
         self.refresh_readers(transaction.snapshot)
+        if self.CHANGES_ROWS:
+            run_after_commit(committed, self.request.options)
         return self.result(committed.version)
 
     def refresh_readers(self, snapshot: Snapshot) -> None:

@@ -15,7 +15,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import SetTransaction
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.storage import ObjectStore
-from ebbtide.transaction import Transaction
+from ebbtide.transaction import Committed, Transaction
 from ebbtide.transaction.checks import append_only_error
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "has_landed",
     "refresh_readers",
     "row_tracking_tags",
+    "run_after_commit",
     "set_transaction",
 ]
 
@@ -65,6 +66,12 @@ def has_landed(transaction: Transaction, applied: SetTransaction | None) -> bool
 def refresh_readers(spark: SparkSession, store: ObjectStore) -> None:
     """Make cached readers of the table's path forget what they hold."""
     spark.catalog.refreshByPath(store.spark_path)
+
+
+def run_after_commit(committed: Committed, options: WriteOptions) -> None:
+    """Do what the door wants done now that the commit has landed."""
+    if options.after_commit is not None:
+        options.after_commit(committed, options)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from ebbtide.commands.row_level.committing import (
     discarding,
     has_landed,
     refresh_readers,
+    run_after_commit,
     set_transaction,
 )
 from ebbtide.commands.row_level.plan import RewriteFiles
@@ -149,6 +150,7 @@ class WriteCommand:
             work.discard(self.request.store)
             return self._result(None, WriteMetrics())
         refresh_readers(self.spark, self.request.store)
+        run_after_commit(committed, self.request.options)
         return self._result(committed.version, metrics)
 
     def _operation(self, metrics: WriteMetrics) -> Operation:

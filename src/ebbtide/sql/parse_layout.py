@@ -1,0 +1,43 @@
+"""What do OPTIMIZE and REORG say?"""
+
+from __future__ import annotations
+
+from ebbtide.sql.maintenance_statements import Optimize, Reorg
+from ebbtide.sql.reader import StatementReader
+
+__all__ = ["parse_optimize", "parse_reorg"]
+
+
+def parse_optimize(reader: StatementReader) -> Optimize:
+    path = reader.table_or_view(not_a_name=frozenset({"where", "zorder"}))
+    where = _where(reader, ("zorder", "by"))
+    columns = _columns(reader) if reader.accept("zorder", "by") else ()
+    return reader.end(Optimize(path, where, columns))
+
+
+def parse_reorg(reader: StatementReader) -> Reorg:
+    path = reader.table_or_view(not_a_name=frozenset({"where", "apply"}))
+    where = _where(reader, ("apply",))
+    reader.expect("apply")
+    reader.expect_sign("(")
+    if not reader.accept("purge"):
+        raise reader.unexpected("PURGE: nothing else can be applied here")
+    reader.expect_sign(")")
+    return reader.end(Reorg(path, where))
+
+
+def _where(reader: StatementReader, stop: tuple[str, ...]) -> str | None:
+    if not reader.accept("where"):
+        return None
+    return reader.expression("a condition after WHERE", words=(stop,))
+
+
+def _columns(reader: StatementReader) -> tuple[str, ...]:
+    """Columns with commas between them, in parentheses or without."""
+    is_enclosed = reader.accept_sign("(")
+    found = [reader.dotted_name("the name of a column")]
+    while reader.accept_sign(","):
+        found.append(reader.dotted_name("the name of a column"))
+    if is_enclosed:
+        reader.expect_sign(")")
+    return tuple(found)
