@@ -15,7 +15,7 @@ STAMP := $(VENV)/ebbtide.stamp
 SPARK := sh scripts/with_spark.sh $(VENV_PY)
 
 # Those that need delta-spark in the session itself.
-IN_REFERENCE_SESSION := $(patsubst %,tests/interop/test_reference_%.py,alter cases conflicts differences)
+IN_REFERENCE_SESSION := $(patsubst %,tests/interop/test_reference_%.py,alter cases conflicts differences vacuum)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

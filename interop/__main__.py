@@ -27,7 +27,9 @@ from interop.histories import take_turns
 from interop.known import KNOWN
 from interop.remote import Remote
 from interop.spark_engines import Ebbtide, open_session
+from interop.steps import UPKEEP
 from interop.stories import read_by_us, reads_ours, tell_ours
+from interop.upkeep import maintain_in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 COMMITS = 30
 SHORT_COMMITS = 8
 # Steps that only histories take: a short one may not draw them.
-RARE = frozenset({"optimize", "vacuum", "restore"})
+RARE = frozenset(UPKEEP)
 
 
 def main(arguments: list[str]) -> int:
@@ -102,12 +104,19 @@ def _asked(
             yield _timed(read_by_us, ours, engine, name, feature, place / "theirs")
             if feature.has_history:
                 yield _timed(take_turns, ours, engine, name, feature, place / "turns", commits)
+        # A short run shows only that the others can follow ours; everything else takes minutes.
+        if feature.is_maintained and (commits == COMMITS or (feature.has_history and feature.protocol)):
+            place, is_short = scratch / f"{number}-maintained", commits != COMMITS
+            maintained = maintain_in_turn(ours, engines, feature, place, only_ours=is_short)
+            while cell := _timed(next, maintained, None):
+                yield cell
 
 
-def _timed(ask: Callable[..., Cell], *arguments: Any) -> Cell:
+def _timed(ask: Callable[..., Any], *arguments: Any) -> Any:
     started = time.monotonic()
-    cell = ask(*arguments)
-    cell.seconds = time.monotonic() - started
+    cell: Cell | None = ask(*arguments)
+    if cell is not None:
+        cell.seconds = time.monotonic() - started
     return cell
 
 

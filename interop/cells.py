@@ -21,6 +21,7 @@ __all__ = [
     "AGREES",
     "FAILS",
     "HISTORIES",
+    "MAINTENANCE",
     "NOT_OFFERED",
     "READS_OURS",
     "READ_BY_US",
@@ -35,6 +36,7 @@ __all__ = [
 READS_OURS = "reads ours"
 READ_BY_US = "we read theirs"
 HISTORIES = "histories"
+MAINTENANCE = "maintenance"
 
 AGREES = "agrees"
 FAILS = "FAILS"

@@ -46,7 +46,8 @@ class Definition:
 class Feature:
     """`extra` gives a row what its further columns hold. `protocol` are the table features that it is about.
 
-    `in_short` features are asked about in every CI run, `has_history` ones are taken turns on.
+    `in_short` features are asked about in every CI run, `has_history` ones are taken turns on, `is_maintained` ones
+    are compacted, vacuumed, restored and cloned.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Feature:
     protocol: tuple[str, ...] = ()
     in_short: bool = False
     has_history: bool = False
+    is_maintained: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -177,17 +179,27 @@ _DOUBLED = {"g": ("n * 2", lambda row: row["n"] * 2)}
 _TYPES = tuple(pa.field(name, kind) for name, (kind, _) in _PRIMITIVES.items())
 
 FEATURES = (
-    Feature("plain", in_short=True, has_history=True),
+    Feature("plain", in_short=True, has_history=True, is_maintained=True),
     Feature("partitions", _PARTED, _partition, ("p", "d"), has_history=True),
     Feature("empty partition value", _PARTED[:1], _empty_partition, ("p",)),
-    Feature("deletion vectors", properties=VECTORS, protocol=(_DV,), in_short=True, has_history=True),
-    Feature("deletion vectors in partitions", _PARTED, _partition, ("p", "d"), VECTORS, protocol=(_DV,), in_short=True),
-    Feature("column mapping by name", properties=MAPPED_BY_NAME | VECTORS, protocol=(_CM, _DV), has_history=True),
+    Feature(
+        "deletion vectors", properties=VECTORS, protocol=(_DV,), in_short=True, has_history=True, is_maintained=True
+    ),
+    Feature(
+        "deletion vectors in partitions", _PARTED, _partition, ("p", "d"), VECTORS,
+        protocol=(_DV,), in_short=True, is_maintained=True,
+    ),
+    Feature(
+        "column mapping by name", properties=MAPPED_BY_NAME | VECTORS, protocol=(_CM, _DV), has_history=True,
+        is_maintained=True,
+    ),
     Feature("column mapping by id", properties=_BY_ID, protocol=(_CM,)),
     Feature("column mapping and partitions", _PARTED, _partition, ("p", "d"), MAPPED_BY_NAME, protocol=(_CM,)),
     Feature("change data feed", properties=_FEED, protocol=(_CDF,)),
-    Feature("change data feed and vectors", properties=_FEED | VECTORS, protocol=(_CDF, _DV)),
-    Feature("row tracking", properties={"delta.enableRowTracking": "true"}, protocol=("rowTracking",)),
+    Feature("change data feed and vectors", properties=_FEED | VECTORS, protocol=(_CDF, _DV), is_maintained=True),
+    Feature(
+        "row tracking", properties={"delta.enableRowTracking": "true"}, protocol=("rowTracking",), is_maintained=True
+    ),
     Feature(
         "in-commit timestamps", properties={"delta.enableInCommitTimestamps": "true"}, protocol=("inCommitTimestamp",)
     ),
@@ -197,4 +209,4 @@ FEATURES = (
     Feature("primitive types", _TYPES, _primitives, protocol=("timestampNtz",)),
     Feature("CHECK constraint", checks={"small": f"{KEY} < 1000"}, protocol=("checkConstraints",)),
     Feature("generated column", (pa.field("g", pa.int64()),), generated=_DOUBLED, protocol=("generatedColumns",)),
-)
+)  # fmt: skip

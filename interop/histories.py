@@ -17,6 +17,7 @@ from tests.support.log_reading import newest_version
 from interop.cells import FAILS, HISTORIES, Cell, complaint_of, is_explained, objection_to, verdict_on
 from interop.engines import Engine
 from interop.features import Feature
+from interop.known import ruins
 from interop.steps import Condition, Model, Row, Step, every, is_null, source_file
 from interop.stories import Move
 
@@ -25,7 +26,19 @@ __all__ = ["take_turns"]
 KEYS = 40
 MAX_DRAWS = 4
 # How often a kind of step is drawn, beside the others that the engine has.
-WEIGHTS = {"append": 4, "delete": 4, "update": 4, "merge": 5, "checkpoint": 2, "optimize": 2, "vacuum": 1, "restore": 1}
+WEIGHTS = {
+    "append": 4,
+    "delete": 4,
+    "update": 4,
+    "merge": 5,
+    "checkpoint": 2,
+    "optimize": 2,
+    "zorder": 1,
+    "purge": 2,
+    "vacuum": 1,
+    "lite vacuum": 1,
+    "restore": 1,
+}
 
 
 @dataclass
@@ -58,7 +71,7 @@ class _History:
             case "restore":
                 version = self.chance.choice(sorted(self.model.versions))
                 return Move(Step(kind, version=version), lambda model: model.restore(version))
-            case "vacuum":
+            case "vacuum" | "lite vacuum":
                 newest = newest_version(Path(self.path))
                 return Move(Step(kind), lambda model: model.forget_before(newest))
         return Move(Step(kind), lambda _: None)
@@ -92,9 +105,10 @@ def take_turns(ours: Engine, engine: Engine, name: str, feature: Feature, direct
     for number in range(commits * MAX_DRAWS):
         if done.total() == commits:
             break
-        is_ours = not _kinds(engine) or history.chance.random() < 0.5
+        is_ours = not _kinds(engine, cell) or history.chance.random() < 0.5
         who = "Ebbtide" if is_ours else name
-        move = history.move(_drawn(ours if is_ours else engine, history))
+        kinds = _kinds(ours) if is_ours else _kinds(engine, cell)
+        move = history.move(_drawn(kinds, history))
         outcome = _turn(ours, engine, cell, history, move, is_ours=is_ours)
         if outcome is None:
             cell.objection = f"turn {number}, {who} {move.step}: {cell.objection}"
@@ -148,10 +162,12 @@ def _is_borne(cell: Cell, kind: str, complaint: str, *, is_ours: bool) -> bool:
     return False
 
 
-def _kinds(engine: Engine) -> list[str]:
-    return [kind for kind in WEIGHTS if kind in engine.offers]
+def _kinds(engine: Engine, cell: Cell | None = None) -> list[str]:
+    """What the engine offers, without what is known to leave a table of this kind that nobody can read."""
+    offered = [kind for kind in WEIGHTS if kind in engine.offers]
+    return [kind for kind in offered if cell is None or not ruins(cell.engine, cell.feature, kind)]
 
 
-def _drawn(writer: Engine, history: _History) -> str:
-    kinds = [kind for kind in _kinds(writer) if kind != "restore" or len(history.model.versions) > 1]
+def _drawn(kinds: list[str], history: _History) -> str:
+    kinds = [kind for kind in kinds if kind != "restore" or len(history.model.versions) > 1]
     return history.chance.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KNOWN", "Known", "find"]
+__all__ = ["KNOWN", "Known", "find", "ruins"]
 
 When = Literal["reads", "writes"]
 # An engine that says no is safe; one that shows or writes other rows is not.
@@ -28,6 +28,8 @@ class Known:
     reason: str
     example: str
     step: str = ""
+    # Nobody can read the table afterwards: histories, which go on, leave the step out.
+    ruins: bool = False
 
     def explains(self, engine: str, when: str, feature: str, objection: str, step: str) -> bool:
         concerns = (engine, when) == (self.engine, self.when) and feature in self.features
@@ -37,6 +39,9 @@ class Known:
 _MAPPED = ("column mapping by name", "column mapping by id", "column mapping and partitions")
 _PARTED = ("partitions", "empty partition value", "deletion vectors in partitions", "column mapping and partitions")
 _FEEDS = ("change data feed", "change data feed and vectors")
+_VECTORED = ("deletion vectors", "deletion vectors in partitions", "column mapping by name", _FEEDS[1])
+_MAINTAINED = ("plain", *_VECTORED, "row tracking")
+_CLONE = "an add with the path file:///data/source/part-....parquet in the log of the table /data/clone\n"
 
 KNOWN: tuple[Known, ...] = (
     # --- deltalake ----------------------------------------------------------------------------------------------------
@@ -77,6 +82,16 @@ KNOWN: tuple[Known, ...] = (
         "DeltaTable(path).optimize.compact()\n"
         "DeltaError: Column mapping is not supported for write operation 'OPTIMIZE' yet",
         "optimize",
+    ),
+    Known(
+        "deltalake", "writes", "differs", _VECTORED, "deletion_vector_",
+        "deletes the files of live deletion vectors in a full VACUUM. Nobody can read the table afterwards; the rows "
+        "that were deleted are known to nobody. Its default VACUUM, which lists nothing, leaves them alone.",
+        "a table with one file, of which a deletion vector marks a row\n"
+        "DeltaTable(path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)\n"
+        "the answer names deletion_vector_....bin, and every reader misses that file",
+        "vacuum",
+        ruins=True,
     ),
     Known(
         "deltalake", "writes", "differs", ("generated column",), "rows failed validation check",
@@ -166,6 +181,13 @@ KNOWN: tuple[Known, ...] = (
         "it.",
         "see the entry of deltalake; here with DataFrame.write_delta(path, mode='merge', ...)",
     ),
+    Known(
+        "Polars", "reads", "differs", _MAINTAINED, "No such file or directory",
+        "does not read shallow clones: it takes the absolute path of a file for one below the table.",
+        _CLONE + "pl.read_delta('/data/clone')\n"
+        "FileNotFoundError: No such file or directory: /data/clone/file:/data/source/part-....parquet",
+        "clone",
+    ),
     # --- DuckDB -------------------------------------------------------------------------------------------------------
     Known(
         "DuckDB", "reads", "differs", ("column mapping and partitions",), "missing:",
@@ -213,6 +235,13 @@ KNOWN: tuple[Known, ...] = (
         "ATTACH path AS t (TYPE delta); INSERT INTO t VALUES (1, 'x y');\n"
         "the log says p=x%20y/..., which is the directory `p=x y`; the file is in the directory `p=x%20y`",
     ),
+    Known(
+        "DuckDB", "reads", "differs", _MAINTAINED, "clone/file:/",
+        "does not read shallow clones: it takes the absolute path of a file for one below the table.",
+        _CLONE + "SELECT * FROM delta_scan('/data/clone')\n"
+        'IO Error: Cannot open file "/data/clone/file:///data/source/part-....parquet"',
+        "clone",
+    ),
     # --- ClickHouse ---------------------------------------------------------------------------------------------------
     Known(
         "ClickHouse", "reads", "differs", ("nested types",), "missing:",
@@ -246,6 +275,13 @@ KNOWN: tuple[Known, ...] = (
         "DeltaLake kernel error MissingColumnError: Column stats.numRecords not found in the data (in commit).",
         "append",
     ),
+    Known(
+        "ClickHouse", "reads", "differs", _MAINTAINED, "clone/file:/",
+        "does not read shallow clones: it takes the absolute path of a file for one below the table.",
+        _CLONE + "SELECT * FROM deltaLakeLocal('/data/clone')\n"
+        "DB::Exception: Cannot get metadata of file /data/clone/file:/data/source/part-....parquet",
+        "clone",
+    ),
     # --- Sail ---------------------------------------------------------------------------------------------------------
     Known(
         "Sail", "writes", "refuses", (*_FEEDS, "row tracking"), "able features",
@@ -253,6 +289,13 @@ KNOWN: tuple[Known, ...] = (
         "CREATE TABLE t (id BIGINT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')\n"
         "Delta transaction error: Table features must be specified, please specify: ChangeDataFeed\n"
         "and for a table that is there: Unsupported table features required: [ChangeDataFeed]",
+    ),
+    Known(
+        "Sail", "reads", "differs", _MAINTAINED, "/file:/",
+        "does not read shallow clones: it takes the absolute path of a file for one below the table.",
+        _CLONE + "SELECT * FROM delta.`/data/clone`\n"
+        "Object at location /file:/data/source/part-....parquet not found: No such file or directory",
+        "clone",
     ),
 )  # fmt: skip
 
@@ -263,3 +306,10 @@ def find(engine: str, when: str, feature: str, objection: str, *, step: str = ""
         if known.explains(engine, when, feature, objection, step):
             return place
     return None
+
+
+def ruins(engine: str, feature: str, step: str) -> bool:
+    """Whether a step of the engine is known to ruin tables of this kind."""
+    return any(
+        known.ruins and (known.engine, known.step) == (engine, step) and feature in known.features for known in KNOWN
+    )

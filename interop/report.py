@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from interop.cells import AGREES, FAILS, HISTORIES, NOT_OFFERED, READ_BY_US, READS_OURS, Cell
+from interop.cells import AGREES, FAILS, HISTORIES, MAINTENANCE, NOT_OFFERED, READ_BY_US, READS_OURS, Cell
 from interop.engines import ENGINES
 from interop.features import FEATURES
 from interop.known import KNOWN
@@ -34,10 +34,20 @@ deletes, an append. Where the table has a change feed and the engine reads feeds
     READ_BY_US: """The engine runs as much of the same sequence as it has statements for, and Ebbtide reads the rows and
 the change feed. DuckDB and ClickHouse append to a table that Ebbtide made, Polars appends and merges.""",
     HISTORIES: """Every commit to one table is made by Ebbtide or by the other engine, chosen at random, and is a random
-step that it supports: append, DELETE, UPDATE, MERGE, checkpoint; deltalake and delta-spark also compact, vacuum and
-restore. Both read the table after every commit.""",
+step that it supports: append, DELETE, UPDATE, MERGE, checkpoint; Ebbtide, delta-spark and deltalake also compact, sort,
+vacuum and restore, and the first two purge. Both read the table after every commit.""",
+    MAINTENANCE: """A table of small files with deleted and updated rows is maintained: OPTIMIZE, a DELETE, PURGE, an
+append, Z-ORDER, RESTORE to before the PURGE, VACUUM LITE, a DELETE by Ebbtide, SHALLOW CLONE and a DELETE in the clone,
+VACUUM; both vacuums without retention. First Ebbtide does all of it, and the engine reads the table and the clone after
+each step. Then the engine does what it has of it on a table of its own, and Ebbtide and all others read after each
+step.""",
 }
-TITLES = {READS_OURS: "It reads what we wrote", READ_BY_US: "We read what it wrote", HISTORIES: "They take turns"}
+TITLES = {
+    READS_OURS: "It reads what we wrote",
+    READ_BY_US: "We read what it wrote",
+    HISTORIES: "They take turns",
+    MAINTENANCE: "Maintenance",
+}
 
 
 def results(cells: Iterable[Cell], versions: dict[str, str]) -> dict[str, Any]:

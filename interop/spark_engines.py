@@ -22,7 +22,7 @@ from ebbtide.storage import open_store
 from interop.features import Definition
 from interop.spark_steps import SparkSteps
 from interop.statements import at_path, changed, created, with_checks
-from interop.steps import Step
+from interop.steps import UPKEEP, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def open_session(scratch: Path) -> AbstractContextManager[SparkSession]:
 
 
 class Ebbtide:
-    offers = frozenset({"create", "append", "delete", "update", "merge", "checkpoint", "restore", "changes"})
+    offers = frozenset({"create", "append", "delete", "update", "merge", "checkpoint", "changes", *UPKEEP})
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -73,7 +73,7 @@ class Ebbtide:
 
 
 class DeltaSpark(SparkSteps):
-    offers = frozenset({"create", "append", "delete", "update", "merge", "optimize", "vacuum", "restore", "changes"})
+    offers = frozenset({"create", "append", "delete", "update", "merge", "changes", *UPKEEP})
 
     def __init__(self, spark: SparkSession) -> None:
         delta_spark()

@@ -38,7 +38,7 @@ def with_checks(target: str, definition: Definition) -> list[str]:
 
 
 def changed(target: str, step: Step) -> str:
-    """DELETE, UPDATE, MERGE and the statements that only delta-spark has."""
+    """DELETE, UPDATE, MERGE and the statements of maintenance, which Sail does not have."""
     match step.kind:
         case "delete":
             return f"DELETE FROM {target} WHERE {step.where}"
@@ -52,8 +52,16 @@ def changed(target: str, step: Step) -> str:
             )
         case "optimize":
             return f"OPTIMIZE {target}"
+        case "zorder":
+            return f"OPTIMIZE {target} ZORDER BY ({KEY}, n)"
+        case "purge":
+            return f"REORG TABLE {target} APPLY (PURGE)"
         case "vacuum":
             return f"VACUUM {target} RETAIN 0 HOURS"
+        case "lite vacuum":
+            return f"VACUUM {target} LITE RETAIN 0 HOURS"
+        case "clone":
+            return f"CREATE TABLE {at_path(step.target)} SHALLOW CLONE {target}"
         case "restore":
             return f"RESTORE TABLE {target} TO VERSION AS OF {step.version}"
     raise ValueError(f"there is no statement for {step.kind}")

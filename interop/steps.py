@@ -16,12 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["CHANGE_TYPE", "KEY", "Condition", "Model", "Row", "Step", "every", "is_null", "source_file"]
+__all__ = ["CHANGE_TYPE", "KEY", "UPKEEP", "Condition", "Model", "Row", "Step", "every", "is_null", "source_file"]
 
 Row = dict[str, Any]
 # The column that MERGE compares; every table of this package has it.
 KEY = "id"
 CHANGE_TYPE = "_change_type"
+# Steps after which the table shows the same rows, or rows that it showed before.
+UPKEEP = ("optimize", "zorder", "purge", "restore", "lite vacuum", "clone", "vacuum")
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,11 @@ def is_null(column: str) -> Condition:
 
 @dataclass(frozen=True)
 class Step:
-    """`kind` is append, delete, update, merge, checkpoint, optimize, vacuum or restore.
+    """`kind` is append, delete, update, merge or checkpoint, or one of `UPKEEP`.
 
     An update adds `amount` to the column `n`. A merge matches by the key and inserts what it does not find; what it
-    finds it updates as a whole, or deletes.
+    finds it updates as a whole, or deletes. A vacuum keeps the newest version only; a lite one looks at the log alone,
+    without listing the table. A clone is made at the path `target`.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Step:
     amount: int = 0
     deletes: bool = False
     version: int = 0
+    target: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tests.support.peers import PEERS
 
 from interop.features import Definition
-from interop.steps import KEY, Step
+from interop.steps import KEY, UPKEEP, Step
 
 __all__ = ["Deltalake", "DuckDB", "Polars"]
 
@@ -24,7 +24,7 @@ MATCH = {"predicate": f"t.{KEY} = s.{KEY}", "source_alias": "s", "target_alias":
 
 class Deltalake:
     offers = frozenset(
-        {"create", "append", "delete", "update", "merge", "checkpoint", "optimize", "vacuum", "restore", "changes"}
+        {"create", "append", "delete", "update", "merge", "checkpoint", "changes", *UPKEEP} - {"purge", "clone"}
     )
 
     def version(self) -> str:
@@ -59,8 +59,11 @@ class Deltalake:
                 table.create_checkpoint()
             case "optimize":
                 table.optimize.compact()
-            case "vacuum":
-                table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+            case "zorder":
+                table.optimize.z_order([KEY, "n"])
+            case "vacuum" | "lite vacuum":
+                is_full = step.kind == "vacuum"
+                table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=is_full)
             case "restore":
                 table.restore(step.version)
 

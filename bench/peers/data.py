@@ -30,7 +30,7 @@ from bench.tables import HASH, SEED, SIX_COLUMNS, Columns, first_actions
 from ebbtide.protocol.actions import AddFile, serialize_actions
 from ebbtide.protocol.statistics import FileStatistics
 
-__all__ = ["NARROW", "WITH_CODE", "Rows", "fresh_table", "made", "one_maker"]
+__all__ = ["NARROW", "NOW_MS", "WITH_CODE", "Rows", "add_of", "fresh_table", "made", "one_maker"]
 
 # Not from the seed: an engine may clean up commits that look older than the table keeps them.
 NOW_MS = int(time.time() * 1000)
@@ -125,10 +125,16 @@ def fresh_table(directory: Path, rows: Rows, data: Path, *, vectors: bool) -> Pa
 
 @cache
 def _first_commit(files: tuple[Path, ...], columns: Columns, *, vectors: bool) -> bytes:
-    adds = [AddFile(file.name, {}, file.stat().st_size, NOW_MS, data_change=True, stats=_stats(file)) for file in files]
+    adds = [add_of(file, file.name) for file in files]
     return serialize_actions([*first_actions(columns, vectors=vectors, time_ms=NOW_MS), *adds])
 
 
+def add_of(file: Path, name: str) -> AddFile:
+    """The file, under a name that it has in a table."""
+    return AddFile(name, {}, file.stat().st_size, NOW_MS, data_change=True, stats=_stats(file))
+
+
+@cache
 def _stats(file: Path) -> str:
     """Bounds of the numbers, from the footer. A string's bounds may be cut there, so they are left out."""
     footer = pq.read_metadata(file)

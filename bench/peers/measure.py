@@ -34,6 +34,8 @@ class Measurement:
     worker_bytes: int | None = None
     written_bytes: int | None = None
     jobs: int | None = None
+    # Of the same work on an object store.
+    requests: int | None = None
     # What only one workload has: commits and aborts.
     extra: dict[str, float] = field(default_factory=dict)
     trouble: str | None = None
@@ -77,6 +79,8 @@ class Work:
     counts_jobs: bool = False
     # Looks at an answer, and says what is wrong with it.
     check: Callable[[dict[str, Any]], str | None] | None = None
+    # Looks at what lies in the table's directory afterwards, and says what is wrong with it.
+    left: Callable[[Path], str | None] | None = None
 
 
 def measured(run: Run, work: Work, engines: Sequence[Engine]) -> Case:
@@ -109,7 +113,7 @@ def _cold(run: Run, work: Work, engine: Engine, result: Measurement) -> Process 
         with run.place(f"{engine.slug}-cold") as path:
             answer, result.written_bytes = _done(work, process, path)
             result.cold_seconds = answer["seconds"]
-            result.trouble = _wrong(work, answer) or _miscounted(work, process, path)
+            result.trouble = _wrong(work, answer) or _miscounted(work, process, path) or _left(work, path)
             result.extra = _numbers(answer["result"])
     except EngineError as error:
         result.trouble = f"{error}"
@@ -158,6 +162,10 @@ def _miscounted(work: Work, process: Process, path: Path) -> str | None:
         return None
     [left] = process.ask({"do": "query", "path": str(path), "select": ["count(*)"]})["result"]
     return None if left == work.rows_left else f"{left:,} rows are left instead of {work.rows_left:,}"
+
+
+def _left(work: Work, path: Path) -> str | None:
+    return None if work.left is None else work.left(path)
 
 
 def _numbers(result: Any) -> dict[str, float]:

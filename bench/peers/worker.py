@@ -34,6 +34,10 @@ DEEDS: dict[str, Callable[[Any, Task], Any]] = {
     "merge": lambda adapter, task: adapter.merge(task["path"], task["source"]),
     "query": lambda adapter, task: adapter.query(task["path"], task["select"], task.get("where")),
     "open": lambda adapter, task: adapter.open(task["path"]),
+    "optimize": lambda adapter, task: adapter.optimize(task["path"], task.get("zorder", [])),
+    "purge": lambda adapter, task: adapter.purge(task["path"]),
+    "vacuum": lambda adapter, task: adapter.vacuum(task["path"], task.get("options")),
+    "restore": lambda adapter, task: adapter.restore(task["path"], task["version"], task.get("options")),
     "race": race,
 }
 

@@ -13,6 +13,7 @@ from ebbtide.config import EngineConfig
 from ebbtide.errors import DeltaError
 from ebbtide.sql.door import sql
 from ebbtide.table import DeltaTable, read
+from ebbtide.table_builder import IdentityGenerator
 from ebbtide.writer import write
 
-__all__ = ["DeltaError", "DeltaTable", "EngineConfig", "read", "read_changes", "sql", "write"]
+__all__ = ["DeltaError", "DeltaTable", "EngineConfig", "IdentityGenerator", "read", "read_changes", "sql", "write"]

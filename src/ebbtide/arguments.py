@@ -45,6 +45,7 @@ __all__ = [
     "table_path",
     "text",
     "text_map",
+    "texts",
     "transaction_id",
 ]
 
@@ -183,6 +184,7 @@ text = Check("a str", _is_a(str))
 integer = Check("an int", _is_int)
 number = Check("a number", lambda value: _is_int(value) or isinstance(value, float))
 integers = Check("a list of ints", _is_a(list, tuple, set, frozenset), wrong_item=_first_non_int)
+texts = Check("a list of strs", _is_a(list, tuple, set, frozenset), wrong_item=_first_non_text)
 flag = Check("True or False", _is_a(bool))
 condition = Check("SQL text or a Column", _is_a(str, Column), "Write it like \"id > 5\" or col('id') > 5.")
 moment = Check(

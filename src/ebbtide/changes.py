@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ebbtide.arguments import checked, engine_config, integer, moment, optional, session, table_path, text_map
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.log.change_bounds import ChangeBounds
-from ebbtide.log.changes import read_change_feed
-from ebbtide.scan.changes import scan_changes
-from ebbtide.session_settings import changes_may_be_out_of_range
+from ebbtide.log.change_feed import read_change_feed
+from ebbtide.scan.change_feed import scan_changes
+from ebbtide.session_settings import changes_may_be_out_of_range, enforces_file_retention
 from ebbtide.spark_border import spark_errors, timestamp_ms
 from ebbtide.storage import open_store
 
@@ -53,6 +53,7 @@ def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order
         end_version=end_version,
         end_timestamp_ms=None if end_timestamp is None else timestamp_ms(spark, end_timestamp),
         allow_out_of_range=changes_may_be_out_of_range(spark),
+        enforces_retention=enforces_file_retention(spark),
     )
     store = open_store(os.fspath(path), storage_options)
     feed = read_change_feed(store, bounds, config=config)

@@ -39,6 +39,7 @@ _FOLLOWED: Final = frozenset(
         "schema.autoMerge.enabled",
         "tableExpressions.allowedFunctions",
         "update.deletionVectors.persistent",
+        "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
         "vacuum.lite.enabled",
         "vacuum.logging.enabled",
         "write.txnAppId",
@@ -61,6 +62,8 @@ _AS_BY_DEFAULT: Final = {
     "dml.insert.dfByName.allowImplicitCasts": "true",
     "generatedColumn.allowNullableIngest.enabled": "true",
     "history.metricsEnabled": "true",
+    "identityColumn.allowSyncIdentityToLowerHighWaterMark.enabled": "false",
+    "identityColumn.enabled": "true",
     "insert.byName.schemaEvolution.enabled": "true",
     "insert.preserveNullSourceStructs": "true",
     "legacy.storeOptionsAsProperties": "false",
@@ -105,7 +108,7 @@ _HARMLESS: Final = (
     # commands, features and services that Ebbtide does not have
     *("alter", "autoCompact.", "backfill.", "catalog.", "changeColumn.", "changelogV2.", "clone.", "clusteredTable."),
     *("commitMetrics.", "convert.", "coordinatedCommits.", "dummyFileManager.", "enableTableRedirect", "geo."),
-    *("history.", "hms.", "hudi.", "iceberg.", "identityColumn.", "import.", "liquid.", "optimize.", "optimizeWrite."),
+    *("history.", "hms.", "hudi.", "iceberg.", "import.", "liquid.", "optimize.", "optimizeWrite."),
     *("replaceOn.", "replaceUsing.", "restore.", "rowTracking.", "skipRedirect"),
     *("streaming.", "tableFeatures.", "timeTravel.", "uniform.", "vacuum.", "conflictDetection."),
 )

@@ -22,6 +22,7 @@ from ebbtide.commands.requests import Conflicts, VectorMode, WriteOptions
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
 from ebbtide.errors import RequestError
+from ebbtide.log.file_retention import FILE_RETENTION_SETTING
 from ebbtide.spark_border import settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
@@ -33,6 +34,7 @@ __all__ = [
     "CommitOptions",
     "DELETE_WITH_VECTORS",
     "DYNAMIC_OVERWRITE",
+    "FILE_RETENTION",
     "OPTIMIZE",
     "RETENTION_CHECK",
     "IGNORE_MISSING_FILES",
@@ -51,6 +53,7 @@ __all__ = [
     "VECTOR_FILE_SIZE",
     "changes_may_be_out_of_range",
     "checks_retention",
+    "enforces_file_retention",
     "ignores_missing_files",
     "merges_schema",
     "logs_vacuum",
@@ -81,6 +84,7 @@ COMMIT_ATTEMPTS: Final = f"{PREFIX}maxCommitAttempts"
 DYNAMIC_OVERWRITE: Final = f"{PREFIX}dynamicPartitionOverwrite.enabled"
 ALLOWED_FUNCTIONS: Final = ALLOWED_FUNCTIONS_SETTING
 RETENTION_CHECK: Final = f"{PREFIX}retentionDurationCheck.enabled"
+FILE_RETENTION: Final = FILE_RETENTION_SETTING
 VACUUM_LITE: Final = f"{PREFIX}vacuum.lite.enabled"
 VACUUM_LOGGING: Final = f"{PREFIX}vacuum.logging.enabled"
 RESTORE_DOWNGRADE: Final = f"{PREFIX}restore.protocolDowngradeAllowed"
@@ -193,6 +197,11 @@ def checks_retention(spark: SparkSession) -> bool:
     return _flag(spark, RETENTION_CHECK, unset=True)
 
 
+def enforces_file_retention(spark: SparkSession) -> bool:
+    """Whether versions older than the table's retention of removed files are refused."""
+    return _flag(spark, FILE_RETENTION)
+
+
 def vacuums_lite(spark: SparkSession) -> bool:
     """Whether a VACUUM that does not say LITE or FULL finds its files in the log alone."""
     return _flag(spark, VACUUM_LITE)
@@ -229,6 +238,7 @@ def optimize_settings(
     min_bytes: int | None = None,
     max_deleted_share: float | None = None,
     threads: int | None = None,
+    min_group_files: int = 2,
 ) -> OptimizeSettings:
     """How files are put together: the arguments, and the session's settings where an argument is None."""
     settings = settings_below(spark, OPTIMIZE)
@@ -242,6 +252,7 @@ def optimize_settings(
         max_deleted_share=defaults.max_deleted_share if max_deleted_share is None else max_deleted_share,
         threads=defaults.threads if threads is None else threads,
         checks_statistics=_is_on(settings, f"{OPTIMIZE}zorder.checkStatsCollection.enabled", unset=True),
+        min_group_files=min_group_files,
     )
 
 

@@ -10,7 +10,6 @@ import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -34,15 +33,17 @@ from ebbtide.arguments import (
 )
 from ebbtide.commands.define.alter import add_feature_support
 from ebbtide.commands.define.create import CreateHow
-from ebbtide.commands.define.features import drop_feature_support, upgrade_table_protocol
+from ebbtide.commands.define.features import upgrade_table_protocol
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.delete.results import DeleteResult
+from ebbtide.commands.drop_feature.command import DropFeatureCommand, DropFeatureRequest
 from ebbtide.commands.requests import DeleteRequest, MatchingKeys, UpdateRequest, WriteOptions
 from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.commands.update.results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
-from ebbtide.log import Snapshot, load_snapshot, read_history, table_detail
+from ebbtide.log import load_snapshot, read_history, table_detail
+from ebbtide.log.file_retention import ensure_files_retained
 from ebbtide.log.listing import list_log
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.scan.counting import exact_count
@@ -51,14 +52,16 @@ from ebbtide.session_settings import (
     MERGE_WITH_VECTORS,
     UPDATE_WITH_VECTORS,
     CommitOptions,
+    enforces_file_retention,
     merges_schema,
+    optimize_settings,
     reset_txn_version,
-    write_options,
 )
 from ebbtide.spark_border import timestamp_ms
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_copies import TableCopies
+from ebbtide.table_handle import StorageOptions
 from ebbtide.table_maintenance import TableMaintenance
 from ebbtide.table_views import detail_frame, history_frame
 from ebbtide.temp_views import refresh_changed
@@ -68,7 +71,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMIT_OPTIONS", "DeltaTable", "suggest_parent_table", "read"]
 
-StorageOptions = Mapping[str, str]
 TablePath = str | os.PathLike[str]
 
 # The checks of `CommitOptions`.
@@ -105,35 +107,21 @@ def read(
     `where` filters the rows, and data files that it rules out are not even opened; comparisons of columns with
     literals are evaluated before deleted rows are dropped, so fewer rows have to be looked up. (Spark pushes a
     `.where(...)` on the result into Parquet as usual, but then all files of the table are part of the plan.) A
-    timestamp is an ISO string or a datetime; without a zone it is in the session's time zone.
+    timestamp is an ISO string or a datetime; without a zone it is in the session's time zone. A version that is older
+    than the table's `delta.deletedFileRetentionDuration` is refused if the session asks for that, as delta-spark does
+    (docs/reading.md).
     """
     path = os.fspath(path)
     at_ms = None if timestamp is None else timestamp_ms(spark, timestamp)
     with suggest_parent_table(path, storage_options):
         snapshot = load_snapshot(open_store(path, storage_options), version=version, timestamp_ms=at_ms, config=config)
+    if (version is not None or at_ms is not None) and enforces_file_retention(spark):
+        ensure_files_retained(snapshot)
     return read_rows(spark, snapshot, where, storage_options=storage_options)
 
 
 class DeltaTable(TableMaintenance, TableCopies):
     """A Delta table at a path. Every call uses the newest version."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        store: ObjectStore,
-        *,
-        storage_options: StorageOptions | None = None,
-        config: EngineConfig = DEFAULT_CONFIG,
-        alias: str | None = None,
-    ) -> None:
-        self._spark = spark
-        self._store = store
-        self._storage_options = storage_options
-        self._config = config
-        self._alias = alias
-        self._latest: Snapshot | None = None
-        # The options of a changing call, on top of the settings of the session.
-        self._options = partial(write_options, spark, storage_options=storage_options, config=config)
 
     @classmethod
     @checked(
@@ -300,11 +288,22 @@ class DeltaTable(TableMaintenance, TableCopies):
 
     @checked(featureName=text, truncateHistory=optional(flag))
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a feature out of the table's protocol, so that engines without it can use the table again."""
-        truncates = bool(truncateHistory)
-        drop_feature_support(
-            self._store, featureName, truncate_history=truncates, options=self._options(), hint=self._latest
+        """Take a feature out of the table's protocol, so that engines without it can use the table again.
+
+        What uses it in the newest version is ended first; for deletion vectors, files with deleted rows are rewritten.
+        Older versions stay as they are, guarded by `checkpointProtection`. With `truncateHistory` they go instead: the
+        first call raises and says when to call again.
+        """
+        request = DropFeatureRequest(
+            self._store,
+            featureName,
+            bool(truncateHistory),
+            optimize_settings(self._spark),
+            options=self._options().without_transaction(),
+            hint=self._latest,
         )
+        DropFeatureCommand(self._spark, request).run()
+        refresh_changed(self._spark, self.url)
 
     def _delete(self, condition: str | Column | MatchingKeys | None, options: WriteOptions) -> DeleteResult:
         request = DeleteRequest(self._store, condition, self._alias, options, self._latest)
@@ -340,16 +339,6 @@ class DeltaTable(TableMaintenance, TableCopies):
     def files(self) -> pa.Table:
         """The live data files as an Arrow table, deletion vectors included."""
         return self._snapshot().files
-
-    @classmethod
-    def _opened(
-        cls, spark: SparkSession, store: ObjectStore, storage_options: StorageOptions | None, config: EngineConfig
-    ) -> DeltaTable:
-        return cls(spark, store, storage_options=storage_options, config=config)
-
-    def _snapshot(self) -> Snapshot:
-        self._latest = load_snapshot(self._store, config=self._config, hint=self._latest)
-        return self._latest
 
     def __repr__(self) -> str:
         at = f" at version {self._latest.version}" if self._latest is not None else ""

@@ -12,28 +12,64 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.arguments import Check, checked, column_type, fields, flag, names, optional, table_path, text, text_map
+from ebbtide.arguments import (
+    Check,
+    checked,
+    column_type,
+    fields,
+    flag,
+    integer,
+    names,
+    optional,
+    table_path,
+    text,
+    text_map,
+)
 from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
 from ebbtide.commands.define.definition import TableDefinition, schema_of
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
+from ebbtide.protocol.identity_columns import identity_metadata
 from ebbtide.session_settings import table_defaults, write_options
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.temp_views import refresh_changed
 
-__all__ = ["DeltaTableBuilder"]
+__all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 
 Table = TypeVar("Table")
 
-_IDENTITY = "Identity columns are not supported; give the column values of your own."
-_GENERATION = Check("SQL text", lambda value: isinstance(value, str), _IDENTITY)
-_NO_GENERATION = Check("None", lambda value: value is None, _IDENTITY)
+
+@dataclass(frozen=True)
+class IdentityGenerator:
+    """How a column numbers its rows: from `start` in steps of `step`. Numbers are never repeated; some are left out."""
+
+    start: int = 1
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("start", self.start), ("step", self.step)):
+            integer(name, value)
+            if not -(2**63) <= value < 2**63:
+                raise RequestError(f"{name}={value} does not fit a BIGINT column, which has 64 bits.")
+        if self.step == 0:
+            raise RequestError(
+                "step=0 would give every row the same number. Column identity generation requires step to be non-zero.",
+                error_class="DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP",
+            )
+
+
+_COUNT = "ebbtide.IdentityGenerator(start=1, step=1) numbers the rows."
+_GENERATION = Check(
+    "SQL text or an IdentityGenerator", lambda value: isinstance(value, str | IdentityGenerator), _COUNT
+)
+_NUMBERING = Check("an IdentityGenerator", lambda value: isinstance(value, IdentityGenerator), _COUNT)
 
 
 class DeltaTableBuilder(Generic[Table]):
@@ -73,7 +109,7 @@ class DeltaTableBuilder(Generic[Table]):
         dataType=column_type,
         nullable=flag,
         generatedAlwaysAs=optional(_GENERATION),
-        generatedByDefaultAs=_NO_GENERATION,
+        generatedByDefaultAs=optional(_NUMBERING),
         comment=optional(text),
     )
     def addColumn(  # noqa: PLR0917 (the order is delta-spark's)
@@ -81,18 +117,27 @@ class DeltaTableBuilder(Generic[Table]):
         colName: str,
         dataType: str | T.DataType,
         nullable: bool = True,
-        generatedAlwaysAs: str | None = None,
-        generatedByDefaultAs: None = None,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> DeltaTableBuilder[Table]:
-        """One column; the type as SQL text or as a DataType. `generatedAlwaysAs` is SQL over other columns.
+        """One column; the type as SQL text or as a DataType.
 
-        `generatedByDefaultAs` is for identity columns, which are not supported.
+        `generatedAlwaysAs` is SQL over other columns, or an `IdentityGenerator`: then every new row gets a number, and
+        none can be given. With `generatedByDefaultAs` rows get a number where the column is not given.
         """
-        del generatedByDefaultAs  # part of the signature that delta-spark users know
-        metadata = {"comment": comment} if comment is not None else {}
-        if generatedAlwaysAs is not None:
+        if generatedAlwaysAs is not None and generatedByDefaultAs is not None:
+            raise RequestError(
+                f"The column '{colName}' is generated always and by default; name one of the two.",
+                error_class="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
+            )
+        metadata: dict[str, Any] = {"comment": comment} if comment is not None else {}
+        if isinstance(generatedAlwaysAs, str):
             metadata["delta.generationExpression"] = generatedAlwaysAs
+        generator = generatedAlwaysAs if isinstance(generatedAlwaysAs, IdentityGenerator) else generatedByDefaultAs
+        if generator is not None:
+            by_default = generatedByDefaultAs is not None
+            metadata |= identity_metadata(generator.start, generator.step, allows_values=by_default)
         self._fields.append(T.StructField(colName, self._type(colName, dataType), nullable, metadata))
         return self
 
@@ -123,7 +168,7 @@ class DeltaTableBuilder(Generic[Table]):
     def execute(self) -> Table:
         """Create the table, in one commit."""
         if self._store is None:
-            raise RequestError("A table needs a place: .location(path) says where it lies.")
+            raise RequestError("A table needs a place: .location(path) says where it is.")
         store = self._store
         schema = schema_of(T.StructType(self._fields), keeps_rules=True)
         definition = TableDefinition(

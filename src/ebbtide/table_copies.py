@@ -1,15 +1,14 @@
 """How does a table go back to an older version, or become another one?
 
 The methods of `DeltaTable` that restore and copy tables by their logs, under the names that delta-spark users know.
-Thin as that class: a call becomes a request, and a room of `commands` serves it.
+As thin as that class: a call becomes a request, and a room of `commands` serves it.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +32,19 @@ from ebbtide.commands.convert.command import ConvertRequest, convert_folder
 from ebbtide.commands.convert.identifier import parquet_path
 from ebbtide.commands.convert.schema import partition_fields_of
 from ebbtide.commands.generate.command import generate_manifests
-from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.restore.command import Moment, RestoreRequest, restore_table
+from ebbtide.commands.row_level.committing import refresh_readers
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
-from ebbtide.log import Snapshot
-from ebbtide.session_settings import ignores_missing_files, restore_may_downgrade, table_defaults, write_options
+from ebbtide.session_settings import (
+    enforces_file_retention,
+    ignores_missing_files,
+    restore_may_downgrade,
+    table_defaults,
+    write_options,
+)
 from ebbtide.spark_border import timestamp_ms, timestamp_text
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.table_handle import TableHandle
 from ebbtide.table_views import restore_frame
 from ebbtide.temp_views import refresh_changed
 
@@ -52,23 +57,8 @@ __all__ = ["TableCopies"]
 _CLONE = {"target": table_path, "isShallow": flag, "replace": flag, "properties": optional(text_map)}
 
 
-class TableCopies(ABC):
+class TableCopies(TableHandle):
     """Older versions and copies of a table at a path."""
-
-    _spark: SparkSession
-    _store: ObjectStore
-    _storage_options: Mapping[str, str] | None
-    _config: EngineConfig
-    _latest: Snapshot | None
-    # The options of a changing call, on top of the settings of the session.
-    _options: Callable[..., WriteOptions]
-
-    @classmethod
-    @abstractmethod
-    def _opened(
-        cls, spark: SparkSession, store: ObjectStore, storage_options: Mapping[str, str] | None, config: EngineConfig
-    ) -> Self:
-        """A table at a store."""
 
     # --- RESTORE ------------------------------------------------------------------------------------------------------
 
@@ -77,7 +67,8 @@ class TableCopies(ABC):
         """Show an older version again, in a new one: files come back with the deletion vectors they had.
 
         Returns one row with delta-spark's counters; none when the table is at that version already.
-        MissingDataFileError when a file that it needs was vacuumed.
+        MissingDataFileError when a file that it needs was vacuumed; VersionNotFoundError when the version is older
+        than `delta.deletedFileRetentionDuration`.
         """
         return self._restore(version=version)
 
@@ -96,6 +87,7 @@ class TableCopies(ABC):
             self._latest,
             ignores_missing_files=ignores_missing_files(self._spark),
             may_downgrade=restore_may_downgrade(self._spark),
+            enforces_retention=enforces_file_retention(self._spark),
         )
         result = restore_table(request)
         _refresh(self._spark, self._store)
@@ -133,7 +125,8 @@ class TableCopies(ABC):
             default_properties=lambda: table_defaults(sparkSession),
         )
         convert_folder(sparkSession, request)
-        return cls._opened(sparkSession, store, storage_options, config)
+        refresh_readers(sparkSession, store)
+        return cls(sparkSession, store, storage_options=storage_options, config=config)
 
     # --- CLONE --------------------------------------------------------------------------------------------------------
 
@@ -199,10 +192,11 @@ class TableCopies(ABC):
             options=self._options(),
             hint=self._latest,
             may_downgrade=restore_may_downgrade(self._spark),
+            enforces_retention=enforces_file_retention(self._spark),
         )
         clone_table(request)
         _refresh(self._spark, store)
-        return self._opened(self._spark, store, self._storage_options, self._config)
+        return type(self)(self._spark, store, storage_options=self._storage_options, config=self._config)
 
     # --- GENERATE -----------------------------------------------------------------------------------------------------
 
@@ -214,5 +208,5 @@ class TableCopies(ABC):
 
 def _refresh(spark: SparkSession, store: ObjectStore) -> None:
     """Make readers of the table's files, and views of it, forget what they hold."""
-    spark.catalog.refreshByPath(store.spark_path)
+    refresh_readers(spark, store)
     refresh_changed(spark, store.url)

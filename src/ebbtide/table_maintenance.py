@@ -1,54 +1,46 @@
 """What can be done for a table that lives for years?
 
-`TableMaintenance` holds the methods of `DeltaTable` that change how a table is stored, and not which rows it has:
-`optimize` now, and its sisters. `DeltaTable` inherits them.
+`TableMaintenance` holds the methods of `DeltaTable` that change how a table is stored, and not which rows it has.
+`DeltaTable` inherits them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from ebbtide.arguments import checked, condition, flag, integer, integers, names, number, optional, text
+from ebbtide.arguments import checked, condition, flag, integer, integers, names, number, optional, text, texts
+from ebbtide.commands.drop.command import DropCommand, DropRequest
+from ebbtide.commands.drop.results import DropResult
 from ebbtide.commands.fsck.command import FsckCommand
 from ebbtide.commands.fsck.request import FsckRequest
 from ebbtide.commands.fsck.results import FsckResult
+from ebbtide.commands.maintain.command import MaintainCommand
+from ebbtide.commands.maintain.request import DEFAULT_MIN_SMALL_FILES, MaintainRequest
+from ebbtide.commands.maintain.results import MaintainResult
 from ebbtide.commands.optimize.answer import optimize_frame
 from ebbtide.commands.optimize.command import OptimizeCommand
 from ebbtide.commands.optimize.request import OptimizeRequest
 from ebbtide.commands.purge.command import PurgeCommand, PurgeRequest
 from ebbtide.commands.purge.results import PurgeResult
-from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.vacuum.command import VacuumCommand
 from ebbtide.commands.vacuum.request import VacuumRequest
 from ebbtide.commands.vacuum.results import VacuumResult
-from ebbtide.config import EngineConfig
 from ebbtide.errors import RequestError
-from ebbtide.log import CheckpointResult, Snapshot, write_checkpoint
+from ebbtide.log import CheckpointResult, write_checkpoint
 from ebbtide.log.cleanup import clean_expired_log
 from ebbtide.log.compaction import CompactionResult, compact_log
 from ebbtide.session_settings import checks_retention, logs_vacuum, optimize_settings, vacuums_lite
-from ebbtide.storage import ObjectStore
-from ebbtide.temp_views import refresh_changed
+from ebbtide.table_handle import TableHandle
+from ebbtide.temp_views import drop_views, refresh_changed
 
 __all__ = ["DeltaOptimizeBuilder", "TableMaintenance"]
 
 
-class TableMaintenance:
+class TableMaintenance(TableHandle):
     """The maintenance of a table at a path."""
-
-    _spark: SparkSession
-    _store: ObjectStore
-    _storage_options: Mapping[str, str] | None
-    _config: EngineConfig
-    _latest: Snapshot | None
-    # The options of a changing call, on top of the settings of the session.
-    _options: Callable[..., WriteOptions]
-
-    def _snapshot(self) -> Snapshot:
-        raise NotImplementedError
 
     @checked(
         target_size=optional(integer),
@@ -177,6 +169,85 @@ class TableMaintenance:
         request = PurgeRequest(self._store, where, settings, options=options, hint=self._latest)
         result = PurgeCommand(self._spark, request).run()
         refresh_changed(self._spark, self._store.url)
+        return result
+
+    @checked(confirm=flag, dry_run=flag)
+    def drop(self, *, confirm: bool = False, dry_run: bool = False) -> DropResult:
+        """Delete the table: all its data files and its log. Nothing brings it back, so it takes `confirm=True`.
+
+        `dry_run` deletes nothing and says what would go. Refused if anything below the root is not the table's. Views
+        of the table that `ebbtide.sql` made in this session go with it.
+        """
+        if not confirm and not dry_run:
+            raise RequestError(
+                f"drop() deletes the table at {self._store.url} with all its versions, and nothing brings it back. Say "
+                "drop(confirm=True) to do it, or drop(dry_run=True) to see what would go."
+            )
+        result = DropCommand(DropRequest(self._store, dry_run=dry_run, config=self._config)).run()
+        if not dry_run:
+            self._latest = None
+            drop_views(self._spark, self._store.url)
+        return result
+
+    # --- all of it ----------------------------------------------------------------------------------------------------
+
+    @checked(
+        dry_run=flag,
+        purge=flag,
+        target_size=optional(integer),
+        min_size=optional(integer),
+        min_small_files=integer,
+        max_deleted_share=optional(number),
+        max_commits=optional(integer),
+        retention_hours=optional(number),
+        skip=texts,
+        user_metadata=optional(text),
+    )
+    def maintain(
+        self,
+        *,
+        dry_run: bool = False,
+        purge: bool = False,
+        target_size: int | None = None,
+        min_size: int | None = None,
+        min_small_files: int = DEFAULT_MIN_SMALL_FILES,
+        max_deleted_share: float | None = None,
+        max_commits: int | None = None,
+        retention_hours: float | None = None,
+        skip: Collection[str] = (),
+        user_metadata: str | None = None,
+    ) -> MaintainResult:
+        """Look at the table, and do what it needs: OPTIMIZE, a checkpoint, VACUUM, cleanup of the log.
+
+        `dry_run` only looks. At least `min_small_files` files below `min_size` that fit into one of `target_size` call
+        for OPTIMIZE, as does a file with a larger share of deleted rows than `max_deleted_share`. `max_commits` since
+        the newest checkpoint call for one. VACUUM retains files for `retention_hours`. With `purge`, no live file
+        keeps a deleted row. None takes the session's settings, then the table's. `skip` names steps to leave out:
+        "optimize", "checkpoint", "vacuum", "cleanup". A step that fails does not stop the others; the result names it.
+        """
+        spark = self._spark
+        request = MaintainRequest(
+            self._store,
+            optimize_settings(
+                spark,
+                target_bytes=target_size,
+                min_bytes=min_size,
+                max_deleted_share=max_deleted_share,
+                min_group_files=min_small_files,
+            ),
+            purges=purge,
+            max_commits=max_commits,
+            retention_hours=retention_hours,
+            retention_check=checks_retention(spark),
+            is_logged=logs_vacuum(spark),
+            skip=frozenset(skip),
+            dry_run=dry_run,
+            options=self._options(user_metadata=user_metadata).without_transaction(),
+            hint=self._latest,
+        )
+        result = MaintainCommand(request).run(spark)
+        if result.version is not None:
+            refresh_changed(spark, self._store.url)
         return result
 
 

@@ -1,4 +1,4 @@
-"""How do a table's history and detail, and the answers of maintenance, look as DataFrames?
+"""How do a table's history and detail, and the answers of RESTORE and CLONE, look as DataFrames?
 
 The columns are those of DESCRIBE HISTORY, DESCRIBE DETAIL, RESTORE and CLONE in delta-spark, with the same names and
 types.

@@ -9,7 +9,8 @@ longer ours, and nothing is deleted through it. A view of some columns is for re
 view of all columns.
 
 Spark pins a view to the files it was made from. `refresh_changed` recreates the views of a table after every command
-of ours on it; `refresh_all` does so before `ebbtide.sql` reads, for all views whose table has changed.
+of ours on it; `refresh_all` does so before `ebbtide.sql` reads, for all views whose table has changed. `drop_views`
+takes them away with their table.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ebbtide.storage import ObjectStore
 __all__ = [
     "ViewSource",
     "create_view",
+    "drop_views",
     "ensure_shown",
     "refresh_all",
     "refresh_changed",
@@ -99,7 +101,7 @@ def ensure_shown(spark: SparkSession, name: str, expressions: Iterable[str], *, 
     view = _view(spark, name)
     if view is None or not view.source.columns:
         return
-    rows = spark.table(border.quoted(name)).alias(alias or name)
+    rows = spark.table(border.quote_name(name)).alias(alias or name)
     doing = f"reading the columns of the view {name!r}"
     for text in expressions:
         # Other errors in it matter only if rows can be changed.
@@ -123,6 +125,15 @@ def refresh_changed(spark: SparkSession, table_url: str) -> None:
             except DeltaError as error:
                 message = f"The view '{name}' still shows version {view.snapshot.version} of {table_url}: {error}"
                 warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def drop_views(spark: SparkSession, table_url: str) -> None:
+    """After the table was dropped: drop its views in the session. One that Spark knows as another's is forgotten."""
+    for name, view in list(_views.get(spark, {}).items()):
+        if view.source.store.url == table_url:
+            if _is_current(spark, name, view):
+                spark.catalog.dropTempView(name)
+            del _views[spark][name]
 
 
 def refresh_all(spark: SparkSession, statement: str) -> None:
@@ -163,7 +174,7 @@ def _show(spark: SparkSession, name: str, source: ViewSource, snapshot: Snapshot
         if source.columns:
             frame = frame.select(*(border.column(column) for column in source.columns))
             border.analyse(frame)
-        quoted = border.quoted(name)
+        quoted = border.quote_name(name)
         frame.createOrReplaceTempView(quoted) if or_replace else frame.createTempView(quoted)
     _views.setdefault(spark, {})[name.lower()] = _View(source, snapshot, frame)
 
@@ -175,5 +186,5 @@ def _view(spark: SparkSession, name: str) -> _View | None:
 
 
 def _is_current(spark: SparkSession, name: str, view: _View) -> bool:
-    quoted = border.quoted(name)
+    quoted = border.quote_name(name)
     return spark.catalog.tableExists(quoted) and spark.table(quoted).sameSemantics(view.frame)

@@ -19,7 +19,7 @@ from tests.support.transactions import (
     commit,
     live_paths,
     make_table,
-    marked,
+    mark_actions,
     operation,
     remove_of,
     vector_of,
@@ -74,7 +74,7 @@ def mark_rows(store, path, *rows):
         before = set() if file.deletion_vector is None else set(file.deletion_vector.inline_data) - {255}
         if before >= set(rows):
             return ()
-        return tuple(marked(file, *sorted(before | set(rows))))
+        return tuple(mark_actions(file, *sorted(before | set(rows))))
 
     def rebase(lost):
         again = actions(lost.newest)
@@ -247,11 +247,11 @@ def test_compaction_between_two_markings_loses_neither():
 
     def mark_wherever_it_is(paused):
         def rebase(lost):
-            (moved,) = lost.newest.add_files(lost.changes().added)
-            return Rebased(tuple(marked(moved, 5)), operation("DELETE"))
+            (moved,) = lost.newest.add_files(lost.file_changes().added)
+            return Rebased(tuple(mark_actions(moved, 5)), operation("DELETE"))
 
         transaction = begin(paused)
-        return transaction.commit(marked(A, 5), operation("DELETE"), rebase=rebase)
+        return transaction.commit(mark_actions(A, 5), operation("DELETE"), rebase=rebase)
 
     with held_at_commit(mark_wherever_it_is, store) as late:
         mark_rows(store, "a", 1)

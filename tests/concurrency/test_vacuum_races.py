@@ -9,17 +9,21 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 from tests.support import races
+from tests.support.arrow_copies import optimize_without_spark
 from tests.support.arrow_deletes import Condition, delete_without_spark, forget_files, snapshot_ids
-from tests.support.log_reading import commit_info, newest_version
+from tests.support.log_reading import commit_info, log_state, newest_version
 from tests.support.races import ID_SCHEMA, ids_at
-from tests.support.stores import PausingStore
+from tests.support.stores import HookedStore, PausingStore
 from tests.support.table_builder import TableBuilder
-from tests.support.vacuum_tables import names_below, vacuum
+from tests.support.vacuum_tables import files_of, names_below, vacuum
 
-from ebbtide.errors import DeltaConcurrentModificationException
+from ebbtide.commands.clone.command import CloneRequest, clone_table
+from ebbtide.commands.restore.command import RestoreRequest, restore_table
+from ebbtide.errors import DeltaConcurrentModificationException, DeltaError, InternalError
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store
 
@@ -156,3 +160,102 @@ def test_many_deletes_beside_many_vacuums_lose_no_row(table):
         assert [each.result(timeout=120).num_affected_rows for each in deletes] == [2] * 6
         assert {each.result(timeout=120).status for each in vacuums} == {"COMPLETED"}
     assert_whole(table, [number for number in range(20) if number % 10 >= 6])
+
+
+# --- at every storage call --------------------------------------------------------------------------------------------
+
+IDS = list(range(20))
+LEFT = [number for number in IDS if number not in MARKED.numbers]
+
+
+class InterruptedStore(HookedStore):
+    """Somebody else acts just before call number `at`."""
+
+    def __init__(self, inner, at, act):
+        super().__init__(inner)
+        self.numbers = count()
+        self.at = at
+        self.act = act
+
+    def before(self, op, path):
+        if next(self.numbers) == self.at:
+            self.act()
+
+
+def make_old_table(path):
+    """Ids 0-9 and 10-19, and a file that was removed long ago, beside an orphan: all of them nine days old."""
+    builder = TableBuilder(path, ID_SCHEMA).deletion_vectors()
+    for first in (0, 10, 20):
+        builder.file([{"id": number} for number in range(first, first + 10)])
+    builder.commit()
+    builder.remove(builder.files[-1]).commit()
+    (path / "orphan.parquet").write_bytes(b"orphan")
+    for file in path.glob("*.parquet"):
+        age(file, hours=9 * 24)
+    return path
+
+
+def clone_of(store):
+    target = open_store(store.url + "-clone")
+    return clone_table(CloneRequest(store, target))
+
+
+COMMANDS = {
+    "delete": (lambda store: delete_without_spark(store, MARKED), LEFT),
+    "compaction": (optimize_without_spark, IDS),
+    "compaction by groups": (
+        lambda store: optimize_without_spark(store, commit_per_group=True, target_bytes=1200),
+        IDS,
+    ),
+    "clone": (clone_of, IDS),
+}
+
+
+def runs_with_a_vacuum_between(tmp_path, command, hours, lite=False):
+    """The table after a run with a VACUUM just before its first storage call, before its second, and so on."""
+    for at in count():
+        forget_files()
+        table = make_old_table(tmp_path / f"t{at}")
+        store = InterruptedStore(
+            store_of(table), at, lambda table=table: clean(table, retention_hours=hours, lite=lite)
+        )
+        try:
+            command(store)
+            error = None
+        except DeltaError as refusal:
+            assert not isinstance(refusal, InternalError)
+            error = refusal
+        if len(store.calls) <= at:
+            assert at > 3, "the run stopped making calls"
+            return
+        forget_files()
+        yield table, error
+
+
+@pytest.mark.parametrize("lite", [False, True], ids=["full", "lite"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_vacuum_at_any_storage_call_of_a_command_takes_nothing_from_it(name, lite, tmp_path):
+    command, expected = COMMANDS[name]
+    for table, error in runs_with_a_vacuum_between(tmp_path, command, None, lite):
+        assert error is None
+        assert_whole(table, expected)
+        assert ids_at(table, 1) == IDS, "the version that was read"
+        assert ("orphan.parquet" in names_below(table)) is lite, "VACUUM did its work"
+        if name == "clone":
+            assert ids_at(table.with_name(table.name + "-clone")) == IDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_vacuum_that_retains_nothing_takes_no_file_that_was_live(name, tmp_path):
+    """Nothing is promised to a command that runs meanwhile: what it has written may be gone. What it read is not."""
+    command, expected = COMMANDS[name]
+    for table, _ in runs_with_a_vacuum_between(tmp_path, command, 0):
+        version = next(number for number in range(newest_version(table), 0, -1) if is_whole(table, number))
+        assert ids_at(table, version) in (IDS, expected)
+        restore_table(RestoreRequest(store_of(table), version))
+        assert ids_at(table) in (IDS, expected)
+
+
+def is_whole(table, version):
+    """Whether every file and vector of the version is there."""
+    return all((table / name).exists() for add in log_state(table, version).adds for name in files_of(table, add))

@@ -68,7 +68,7 @@ def runs_of(case: dict[str, Any]) -> list[Run]:
 @pytest.mark.spark
 @pytest.mark.parametrize("run", runs())
 def test_delete_case_ends_as_expected(run, tmp_path, request):
-    RunningCase.played_or_waiting(run, waits_for(run.case), request, tmp_path)
+    RunningCase.play_or_wait(run, waits_for(run.case), request, tmp_path)
 
 
 def test_every_expectation_of_the_cases_is_asked():

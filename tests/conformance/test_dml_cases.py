@@ -35,8 +35,6 @@ def waits_for(case: dict[str, Any]) -> str | None:
 
 
 def is_known(step: str) -> bool:
-    if verb(step) == "ALTER":
-        return "TBLPROPERTIES" in step.upper()
     return deletes(step) or is_query(step) or changes_no_row(step) or verb(step) in CHANGING_VERBS
 
 
@@ -56,7 +54,7 @@ def runs() -> list[Any]:
 @pytest.mark.spark
 @pytest.mark.parametrize("run", runs())
 def test_case_ends_as_expected(run, tmp_path, request):
-    RunningCase.played_or_waiting(run, waits_for(run.case), request, tmp_path)
+    RunningCase.play_or_wait(run, waits_for(run.case), request, tmp_path)
 
 
 def test_every_expectation_of_the_cases_is_asked():

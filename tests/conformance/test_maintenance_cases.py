@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.conformance import test_delete_cases, test_dml_cases
 from tests.support.case_running import (
     CHANGING_VERBS,
     CREATE_FILE,
+    DELETE_VECTORS,
     RunningCase,
     assert_every_expectation_is_asked,
     deletes,
@@ -26,7 +28,8 @@ AREAS = ("optimize", "purge", "restore", "vacuum")
 
 
 def is_known(step: str) -> bool:
-    return deletes(step) or is_query(step) or verb(step) in CHANGING_VERBS or CREATE_FILE.fullmatch(step) is not None
+    is_for_harness = step == DELETE_VECTORS or CREATE_FILE.fullmatch(step) is not None
+    return deletes(step) or is_query(step) or verb(step) in CHANGING_VERBS or is_for_harness
 
 
 def waits_for(case: dict[str, Any]) -> str | None:
@@ -38,23 +41,21 @@ def is_ours(case: dict[str, Any]) -> bool:
     return case["area"] in AREAS or (case["area"] == "time-travel" and "commit_times" in case)
 
 
-def as_decided(case: dict[str, Any]) -> dict[str, Any]:
-    """Where the reference refuses an old version because its files may be gone, we show it: they are there (020)."""
-    error = case["expect"].get("error", {})
-    if error.get("kind") != "beyond_retention":
-        return case
-    return case | {"expect": {"result_rows": case["tables"]["target"]["rows"]}}
-
-
 def runs() -> list[Any]:
-    cases = [as_decided(case) for case in load_cases("maintenance") if is_ours(case)]
+    cases = [case for case in load_cases("maintenance") if is_ours(case)]
     return [pytest.param(run, id=run.id) for case in cases for run in runs_of(case)]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("run", runs())
 def test_maintenance_case_ends_as_expected(run, tmp_path, request):
-    RunningCase.played_or_waiting(run, waits_for(run.case), request, tmp_path)
+    RunningCase.play_or_wait(run, waits_for(run.case), request, tmp_path)
+
+
+def test_every_maintenance_case_is_run_by_one_of_the_modules():
+    modules = (runs(), test_dml_cases.runs(), test_delete_cases.runs())
+    run = {parameter.values[0].case["id"] for module in modules for parameter in module}
+    assert {case["id"] for case in load_cases("maintenance")} <= run
 
 
 def test_every_expectation_of_the_cases_is_asked():

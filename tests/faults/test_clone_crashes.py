@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from unittest.mock import MagicMock
 
 import pytest
 from tests.support import races
@@ -11,8 +12,10 @@ from tests.support.races import ids_at
 from tests.support.table_builder import TableBuilder
 
 from ebbtide.commands.clone.command import CloneRequest, clone_table
+from ebbtide.commands.convert import command as convert
 from ebbtide.commands.generate.command import generate_manifests
 from ebbtide.errors import TableAlreadyExistsError
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType
 from ebbtide.storage import open_store
 from ebbtide.transaction import SYSTEM_CLOCK
 
@@ -60,6 +63,34 @@ def test_fault_at_any_call_leaves_a_whole_clone_or_none(fault, side, tmp_path):
             with pytest.raises(TableAlreadyExistsError):
                 clone_table(CloneRequest(open_store(str(source)), open_store(str(target))))
         assert ids_at(target) == IDS
+    assert at > 1, "the run stopped making calls"
+    assert "crashed" in outcomes if fault.startswith("crash") else outcomes <= {"landed", "refused"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_while_a_folder_is_converted_leaves_a_whole_table_or_none(fault, tmp_path, monkeypatch):
+    """Spark is asked for the schema of the folder alone."""
+    monkeypatch.setattr(
+        convert, "folder_schema", lambda *_, **__: StructType((StructField("id", PrimitiveType("long"), True),))
+    )
+    monkeypatch.setattr(convert.border, "is_case_sensitive", lambda _: False)
+    outcomes = set()
+    for at in count():
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        for name, ids in (("a.parquet", [2, 3]), ("b.parquet", [4, 5])):
+            (folder / name).write_bytes(races.parquet_bytes(ids))
+        store = FaultyStore(open_store(str(folder)), fault, at)
+        outcome = outcome_of(lambda store=store: convert.convert_folder(MagicMock(), convert.ConvertRequest(store)))
+        if len(store.calls) <= at:
+            break
+        outcomes.add(outcome)
+        is_there = any((folder / "_delta_log").glob("*.json"))
+        assert is_there or outcome != "landed"
+        again = convert.convert_folder(MagicMock(), convert.ConvertRequest(open_store(str(folder))))
+        assert (again.version is None) == is_there, "a table that is there is left as it is"
+        assert ids_at(folder) == IDS
+        assert {"a.parquet", "b.parquet"} == {file.name for file in folder.glob("*.parquet")}
     assert at > 1, "the run stopped making calls"
     assert "crashed" in outcomes if fault.startswith("crash") else outcomes <= {"landed", "refused"}
 

@@ -59,7 +59,7 @@ def write_log(kind, *, keep_commits=False):
         log.commit(1, FILES[:3])
         log.commit(2, STATE[len(HEAD) + 3 :])
     if kind == "compacted":
-        log.compacted(1, 2, STATE[len(HEAD) :])
+        log.compact(1, 2, STATE[len(HEAD) :])
     elif kind in {"classic", "multipart"}:
         log.checkpoint(2, STATE, parts=1 if kind == "classic" else 2)
     elif kind.startswith("v2"):

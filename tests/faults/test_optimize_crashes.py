@@ -1,4 +1,4 @@
-"""Does a table show the same rows, wherever an OPTIMIZE or a PURGE is interrupted?
+"""Does a table show the same rows, wherever an OPTIMIZE, a Z-ORDER, a PURGE or an automatic compaction is interrupted?
 
 The command is run once for every storage call it makes, alone and while it loses against a DELETE. At that call storage
 refuses, its answer is lost, the request is sent twice, or the process is gone. Then the table must open and show the
@@ -13,7 +13,12 @@ import re
 import pytest
 from tests.faults.test_delete_crashes import FAULTS, FaultyStore, outcome_of
 from tests.support import races
-from tests.support.arrow_copies import optimize_without_spark, purge_without_spark
+from tests.support.arrow_copies import (
+    auto_compact_without_spark,
+    optimize_without_spark,
+    purge_without_spark,
+    sort_without_spark,
+)
 from tests.support.arrow_deletes import Condition, delete_without_spark, forget_files, snapshot_ids
 from tests.support.races import RacingStore, ids_at, unnamed_files
 from tests.support.table_builder import TableBuilder
@@ -30,6 +35,8 @@ COMMANDS = {
     "optimize": optimize_without_spark,
     "each group": lambda store: optimize_without_spark(store, commit_per_group=True, target_bytes=2000),
     "purge": purge_without_spark,
+    "sorted": sort_without_spark,
+    "after a commit": auto_compact_without_spark,
 }
 
 
@@ -71,8 +78,10 @@ def interrupted_runs(tmp_path, command, fault, *, loses):
 CASES = [
     *[("optimize", fault, True) for fault in FAULTS],
     *[("optimize", fault, False) for fault in ("refused", "crash after")],
-    ("each group", "crash after", True),
+    *[("each group", fault, True) for fault in ("lost after", "crash after")],
     *[("purge", fault, True) for fault in ("lost after", "crash after")],
+    *[("sorted", fault, True) for fault in ("lost after", "crash after")],
+    *[("after a commit", fault, False) for fault in ("lost after", "crash after")],
 ]
 
 

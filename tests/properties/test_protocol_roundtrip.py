@@ -332,13 +332,13 @@ def test_any_text_as_statistics_is_read_or_ignored(value):
 
 @given(
     st.dictionaries(
-        st.sampled_from([declared.name for declared in TableProperties.declared()]) | text, text, max_size=4
+        st.sampled_from([declared.name for declared in TableProperties.declarations()]) | text, text, max_size=4
     )
 )
 @unhurried
 def test_any_configuration_is_accepted_and_each_property_parses_or_is_a_corrupt_table(configuration):
     properties = TableProperties.parse(configuration)
-    for declared in TableProperties.declared():
+    for declared in TableProperties.declarations():
         try:
             declared.__get__(properties, TableProperties)
         except CorruptTableError as error:

@@ -95,7 +95,7 @@ def write(history, layout, checkpoint_version, *, compact_from=None, clean=False
             for action in actions:
                 before.apply(action)
         head = HEAD if compact_from == 0 else []
-        log.compacted(compact_from, last, [*head, *before.actions()])
+        log.compact(compact_from, last, [*head, *before.actions()])
     if clean and kind != "commits":
         for version in range(checkpoint_version + 1):
             log.delete(f"{version:020d}.json")

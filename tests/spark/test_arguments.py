@@ -47,19 +47,23 @@ RIGHT = {
     **dict.fromkeys(["storage_options", "hadoopConf", "properties", "set", "values", "txn"], ("None",)),
     **dict.fromkeys(["on", "partition_by", "cols"], ("text", "list")),
     **dict.fromkeys(["target_size", "min_size", "threads", "start", "end"], ("None", "number")),
-    **dict.fromkeys(["max_deleted_share", "retentionHours"], ("None", "number")),
+    **dict.fromkeys(["max_deleted_share", "retentionHours", "retention_hours", "max_commits"], ("None", "number")),
     **dict.fromkeys(["lite", "retention_check", "truncateHistory"], ("None",)),
-    **dict.fromkeys(["commit_per_group", "dry_run", "repair"], ()),
+    **dict.fromkeys(["commit_per_group", "confirm", "dry_run", "repair", "purge"], ()),
     **dict.fromkeys(["readerVersion", "writerVersion"], ("number",)),
     **dict.fromkeys(["isShallow", "replace"], ()),
     "target": ("text",),
     "partitionSchema": ("None", "text"),
     "mode of generate": ("text",),
+    "start of IdentityGenerator": ("number",),
+    "step of IdentityGenerator": ("number",),
     "version of restoreToVersion": ("number",),
     "version of cloneAtVersion": ("number",),
     "timestamp of restoreToTimestamp": ("text",),
     "timestamp of cloneAtTimestamp": ("text",),
     "sparkSession of convertToDelta": (),
+    "min_small_files": ("number",),
+    "skip": ("list",),
     "keep_versions": ("list", "list of a number"),
     "partitionFilter": ("text",),
     "condition": ("None", "text"),
@@ -71,7 +75,7 @@ RIGHT = {
     "sparkSession of isDeltaTable": (),
 }
 COMMIT_OPTIONS = ["deletion_vectors", "conflicts", "txn_app_id", "txn_version", "user_metadata"]
-FUNCTIONS = [ebbtide.read, ebbtide.read_changes, ebbtide.sql, ebbtide.write]
+FUNCTIONS = [ebbtide.read, ebbtide.read_changes, ebbtide.sql, ebbtide.write, ebbtide.IdentityGenerator]
 
 
 def public_calls():

@@ -56,17 +56,20 @@ def test_directory_without_a_table_is_named(spark, tmp_path):
     assert caught.value.error_class == "DELTA_MISSING_DELTA_TABLE"
 
 
+@pytest.mark.one_kind("no more calls than test_directory_without_a_table_is_named, which runs on both kinds")
 def test_directory_that_does_not_exist_is_named(spark, tmp_path):
     with pytest.raises(TableNotFoundError, match="nowhere"):
         ebbtide.read(spark, str(tmp_path / "nowhere"))
 
 
+@pytest.mark.one_kind("refused before Spark is asked, as in test_directory_without_a_table_is_named")
 def test_path_that_is_a_file_is_refused(spark, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(RequestError, match="is a file"):
         ebbtide.read(spark, str(tmp_path / "file"))
 
 
+@pytest.mark.one_kind("refused before Spark is asked, as in test_directory_without_a_table_is_named")
 @pytest.mark.parametrize(
     "url", ["", "  ", "nonsense://x/y", "s3://", "s3:/bucket", "file://host/x", "file:relative", "a\nb", "/"]
 )
@@ -75,6 +78,9 @@ def test_broken_url_is_refused(spark, url):
         ebbtide.read(spark, url)
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_version_that_does_not_exist_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(1)).commit()
     for version in (1, 10**12):
@@ -84,6 +90,9 @@ def test_version_that_does_not_exist_is_refused(spark, tmp_path):
         ebbtide.read(spark, str(builder.path), version=-1)
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_version_that_was_cleaned_up_is_refused_and_says_what_is_left(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(1)).commit().file(rows(2)).commit().checkpoint().clean_commits(before=1)
     assert ebbtide.read(spark, str(builder.path), version=1).count() == 3
@@ -98,6 +107,7 @@ def test_timestamp_before_the_first_commit_is_refused(spark, tmp_path):
     assert caught.value.error_class == "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"
 
 
+@pytest.mark.one_kind("the calls of test_timestamp_before_the_first_commit_is_refused, which runs on both kinds")
 def test_timestamp_after_the_newest_commit_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(1)).commit(timestamp_ms=FIRST_COMMIT_MS)
     with pytest.raises(VersionNotFoundError, match="after the newest commit"):
@@ -134,6 +144,9 @@ def test_missing_vector_file_is_named_and_never_means_no_marks(spark, tmp_path, 
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_vector_with_a_flipped_bit_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(500), deleted=range(0, 500, 3)).commit()
     (vector,) = builder.path.glob("*.bin")
@@ -144,12 +157,18 @@ def test_vector_with_a_flipped_bit_is_refused(spark, tmp_path):
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_vector_that_marks_a_row_the_file_does_not_have_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
     with pytest.raises(CorruptDeletionVectorError, match="row 7"):
         ebbtide.read(spark, str(with_vector(builder, inline_descriptor([1, 7])).path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_missing_commit_in_the_middle_is_named(spark, tmp_path):
     builder = table(tmp_path / "t")
     for _ in range(3):
@@ -159,6 +178,9 @@ def test_missing_commit_in_the_middle_is_named(spark, tmp_path):
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_feature_that_readers_must_know_is_refused_by_name(spark, tmp_path):
     builder = table(tmp_path / "t").feature("timeTravelForCats", reader=True).file(rows(1)).commit()
     with pytest.raises(UnsupportedFeatureError, match="timeTravelForCats"):
@@ -168,6 +190,9 @@ def test_feature_that_readers_must_know_is_refused_by_name(spark, tmp_path):
 # --- hostile tables ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.parametrize("prefix", ["..", "../..", "a/b", "/etc", "../../../tmp", "%2e%2e", ".", "a\\b", "\0"])
 def test_vector_prefix_that_leaves_its_directory_is_refused(spark, tmp_path, prefix):
     builder = table(tmp_path / "t").file(rows(5)).commit()
@@ -177,6 +202,9 @@ def test_vector_prefix_that_leaves_its_directory_is_refused(spark, tmp_path, pre
         ebbtide.read(spark, str(with_vector(builder, hostile).path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.parametrize(
     "path", ["../secret.parquet", "a/../../secret.parquet", "%2e%2e/secret.parquet", "..%2Fsecret.parquet"]
 )
@@ -197,6 +225,9 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.parametrize("url", FOREIGN)
 def test_data_file_in_another_store_is_refused(spark, tmp_path, url):
     builder = table(tmp_path / "t").file(rows(5)).commit()
@@ -205,6 +236,9 @@ def test_data_file_in_another_store_is_refused(spark, tmp_path, url):
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.parametrize("url", FOREIGN)
 def test_vector_in_another_store_is_refused(spark, tmp_path, url):
     builder = table(tmp_path / "t").file(rows(5)).commit()
@@ -213,6 +247,9 @@ def test_vector_in_another_store_is_refused(spark, tmp_path, url):
         ebbtide.read(spark, str(with_vector(builder, descriptor).path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_option_allows_another_store_and_then_the_store_answers(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
     descriptor = VectorFile(builder.path).add([1]) | {"storageType": "p", "pathOrInlineDv": "memory://none/x.bin"}
@@ -236,6 +273,9 @@ BITMAP_ATTACKS = {
 }
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.timeout(HOSTILE_SECONDS)
 @pytest.mark.parametrize("place", ["inline", "file"])
 @pytest.mark.parametrize("attack", BITMAP_ATTACKS)
@@ -251,6 +291,9 @@ def test_bitmap_that_claims_what_it_does_not_hold_is_refused_at_once(spark, tmp_
         ebbtide.read(spark, str(with_vector(builder, descriptor).path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.timeout(HOSTILE_SECONDS)
 @pytest.mark.parametrize("size", [2**31 - 1, 2**40, -1])
 def test_vector_that_claims_an_absurd_size_is_refused(spark, tmp_path, size):
@@ -260,6 +303,9 @@ def test_vector_that_claims_an_absurd_size_is_refused(spark, tmp_path, size):
         ebbtide.read(spark, str(with_vector(builder, descriptor).path))
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.timeout(HOSTILE_SECONDS)
 def test_log_line_of_a_hundred_megabytes_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
@@ -283,6 +329,9 @@ BOMBS = {
 }
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.timeout(HOSTILE_SECONDS)
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_json_bomb_in_a_commit_is_refused(spark, tmp_path, bomb):
@@ -292,6 +341,9 @@ def test_json_bomb_in_a_commit_is_refused(spark, tmp_path, bomb):
         ebbtide.read(spark, str(builder.path)).count()
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 @pytest.mark.timeout(HOSTILE_SECONDS)
 def test_schema_nested_beyond_reason_is_refused(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
@@ -312,6 +364,9 @@ def test_statistics_that_are_a_bomb_are_no_statistics(spark, tmp_path):
     assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == 5
 
 
+@pytest.mark.one_kind(
+    "refused from the log alone, before Spark is asked; test_missing_data_file_is_named_before_anything_is_read runs on both kinds"
+)
 def test_commit_that_is_not_json_is_refused_with_its_name(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5)).commit()
     (builder.log / f"{1:020d}.json").write_text(json.dumps({"add": {"path": 7}}) + "\n")

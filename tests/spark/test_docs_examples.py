@@ -3,7 +3,8 @@
 Every ```python block of README.md and docs/*.md is executed, the blocks of a page one after the other with the same names; a
 ```text block that follows one is what it must print. Every `$ ebbtide ...` of a ```console block is run, and the lines below it
 are what it must print. Lines with a pipe or an object store are left to the reader. `...` stands for anything, and sizes
-of files may differ. Each page starts with a fresh table `people` in its working directory.
+of files may differ. Each page starts with a fresh table `people` in its working directory; README.md starts with an empty one, as
+a newcomer does, and its command lines look at the table that its Python has made.
 """
 
 from __future__ import annotations
@@ -63,12 +64,14 @@ def settings_of_page_put_back(page, spark):
 
 
 @pytest.fixture
-def working_directory(tmp_path, monkeypatch):
-    people_table(tmp_path / "people")
+def working_directory(page, tmp_path, monkeypatch):
+    if page.name != "README.md":
+        people_table(tmp_path / "people")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+@pytest.mark.one_value("every call of a page has a test of its own on both kinds; this compares the page's words")
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_of_a_page_runs_and_prints_what_the_page_says(page, spark, working_directory, monkeypatch):
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: spark)
@@ -88,8 +91,12 @@ def run_page(page, names):
             assert_printed(text.rstrip("\n"), printed.getvalue().rstrip("\n"), where)
 
 
+@pytest.mark.one_kind("commands of the shell run on both kinds in cli/test_show.py and cli/test_delete_command.py")
 @pytest.mark.parametrize("page", pages_with("console"), ids=lambda page: page.name)
-def test_command_lines_of_a_page_print_what_the_page_says(page, spark, working_directory):
+def test_command_lines_of_a_page_print_what_the_page_says(page, spark, working_directory, monkeypatch):
+    if page.name == "README.md":
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: spark)
+        run_page(page, {"spark": spark})
     for language, text, line, _ in blocks(page):
         if language != "console":
             continue

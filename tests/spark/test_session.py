@@ -71,6 +71,7 @@ def test_commands_leave_every_setting_of_the_session_as_it_was(spark, many_files
     assert dict(spark.conf.getAll) == before
 
 
+@pytest.mark.one_value("the same setting with another value")
 @pytest.mark.parametrize("sources", ["", "avro,csv"])
 def test_session_with_the_newer_parquet_reader_reads_and_changes_tables(spark, many_files, sources):
     path = str(many_files.path)
@@ -84,6 +85,7 @@ def test_session_with_the_newer_parquet_reader_reads_and_changes_tables(spark, m
         assert table.toDF().where("id >= 1000").collect() == [(1001,)]
 
 
+@pytest.mark.one_kind("test_time_travel_works_where_timestamps_have_no_zone in test_table.py runs on both kinds")
 def test_session_of_timestamps_without_zone_travels_in_time(spark, many_files):
     path = str(many_files.path)
     at = ebbtide.DeltaTable.forPath(spark, path).history(1).selectExpr("CAST(timestamp AS STRING)").first()[0]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import reduce
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 from tests.support.comparison import assert_same_rows
 from tests.support.session_settings import session_settings
@@ -47,22 +49,35 @@ def test_read_gives_the_newest_version_unless_told_otherwise(spark, builder):
         assert_same_rows(ebbtide.read(spark, str(builder.path), version), builder.expected(version))
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "{}/"])
 def test_path_may_be_plain_or_a_file_url(spark, builder, spelling):
     assert_same_rows(ebbtide.read(spark, spelling.format(builder.path)), builder.expected())
 
 
-@pytest.mark.parametrize(("seconds", "version"), [(0, 0), (59, 0), (60, 1), (61, 1), (120, 2)])
-@pytest.mark.parametrize("form", ["text", "iso text", "datetime with zone", "datetime without zone"])
-def test_timestamp_in_every_form_finds_the_version_that_was_current(spark, builder, seconds, version, form):
-    moment = FIRST_COMMIT + dt.timedelta(seconds=seconds)
-    given = {
-        "text": moment.strftime("%Y-%m-%d %H:%M:%S"),
-        "iso text": moment.astimezone(dt.timezone(dt.timedelta(hours=2))).isoformat(),
-        "datetime with zone": moment.astimezone(dt.timezone(dt.timedelta(hours=-5))),
-        "datetime without zone": moment.replace(tzinfo=None),
-    }[form]
-    assert_same_rows(ebbtide.read(spark, str(builder.path), timestamp=given), builder.expected(version))
+FORMS = {
+    "text": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S"),
+    "iso text": lambda moment: moment.astimezone(dt.timezone(dt.timedelta(hours=2))).isoformat(),
+    "datetime with zone": lambda moment: moment.astimezone(dt.timezone(dt.timedelta(hours=-5))),
+    "datetime without zone": lambda moment: moment.replace(tzinfo=None),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_timestamp_in_every_form_finds_the_version_that_was_current(spark, builder, form):
+    """One query for all moments."""
+    versions = {0: 0, 59: 0, 60: 1, 61: 1, 120: 2}
+    frames = [
+        ebbtide.read(spark, str(builder.path), timestamp=FORMS[form](FIRST_COMMIT + dt.timedelta(seconds=seconds)))
+        .withColumn("seconds", F.lit(seconds))
+        for seconds in versions
+    ]  # fmt: skip
+    expected = [
+        row | {"seconds": seconds}
+        for seconds, version in versions.items()
+        for row in builder.expected(version).to_pylist()
+    ]
+    assert_same_rows(reduce(lambda one, other: one.union(other), frames), expected)
 
 
 def test_timestamp_without_a_zone_is_in_the_time_zone_of_the_session(spark, builder):
@@ -81,6 +96,7 @@ ODD_SESSIONS = [
 ]
 
 
+@pytest.mark.one_value("the same calls for other zones", "zone")
 @pytest.mark.parametrize("settings", ODD_SESSIONS, ids=str)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "-08:00"])
 def test_time_of_a_user_means_the_same_instant_whatever_the_type_of_timestamps(spark, settings, zone):
@@ -111,6 +127,7 @@ def test_time_travel_works_where_timestamps_have_no_zone(spark, builder, setting
         assert ebbtide.DeltaTable.forPath(spark, path).history().schema["timestamp"].dataType == TimestampType()
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_version_and_timestamp_together_are_refused(spark, builder):
     with pytest.raises(RequestError, match="either a version or a timestamp"):
         ebbtide.read(spark, str(builder.path), version=0, timestamp="2024-01-01")
@@ -140,6 +157,7 @@ def test_table_shows_its_rows_version_and_count(spark, builder):
     assert repr(table) == f"<DeltaTable {builder.path.as_uri()} at version 2>"
 
 
+@pytest.mark.one_kind("the calls of test_table_shows_its_rows_version_and_count, which runs on both kinds")
 def test_table_sees_what_others_commit(spark, builder):
     table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
     assert table.version() == 2
@@ -149,6 +167,7 @@ def test_table_sees_what_others_commit(spark, builder):
     assert table.count() == len(builder.rows())
 
 
+@pytest.mark.one_kind("the log alone is read")
 def test_files_are_listed_with_their_vectors(spark, builder):
     files = ebbtide.DeltaTable.forPath(spark, str(builder.path)).files().to_pylist()
     assert sorted(file["path"] for file in files) == sorted(file.add["path"] for file in builder.files)
@@ -163,6 +182,7 @@ def test_count_reads_only_the_files_whose_statistics_do_not_say(spark, tmp_path)
     assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == len(builder.rows())
 
 
+@pytest.mark.one_kind("the log alone is read")
 def test_count_is_not_negative_when_the_statistics_lie(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(numbered(10)).commit()
     builder.mark(builder.files[0], [0, 1, 2], vector="i")
@@ -173,6 +193,7 @@ def test_count_is_not_negative_when_the_statistics_lie(spark, tmp_path):
         table.count()
 
 
+@pytest.mark.one_kind("test_count_reads_only_the_files_whose_statistics_do_not_say runs on both kinds")
 def test_count_asks_the_file_when_the_statistics_claim_more_rows_than_it_can_hold(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).file(numbered(10)).file(numbered(4, 100)).commit()
     file = builder.files[0]
@@ -180,6 +201,7 @@ def test_count_asks_the_file_when_the_statistics_claim_more_rows_than_it_can_hol
     assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == 14
 
 
+@pytest.mark.one_kind("refused from the log alone; files outside are read on both kinds in scan/test_file_places.py")
 def test_read_and_delete_refuse_a_file_outside_of_the_root_of_an_untrusted_table(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).file(numbered(10)).commit()
     file = builder.files[0]
@@ -206,6 +228,7 @@ def test_history_has_the_columns_of_describe_history_newest_first(spark, builder
     assert times == [FIRST_COMMIT_MS + version * COMMIT_INTERVAL_MS for version in (2, 1, 0)]
 
 
+@pytest.mark.one_kind("test_history_has_the_columns_of_describe_history_newest_first runs on both kinds")
 def test_history_can_be_limited(spark, builder):
     table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
     assert [row.version for row in table.history(2).collect()] == [2, 1]
@@ -227,6 +250,7 @@ def test_detail_is_one_row_about_the_newest_version(spark, builder):
     assert detail.selectExpr("unix_millis(createdAt)").first()[0] == FIRST_COMMIT_MS
 
 
+@pytest.mark.one_kind("the log alone is read")
 def test_is_delta_table_says_yes_no_and_no_for_nonsense(spark, builder, tmp_path):
     is_delta_table = ebbtide.DeltaTable.isDeltaTable
     assert is_delta_table(spark, str(builder.path))
@@ -237,11 +261,13 @@ def test_is_delta_table_says_yes_no_and_no_for_nonsense(spark, builder, tmp_path
     assert is_delta_table(spark, str(builder.path)), "a broken table is still one"
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_for_path_refuses_what_is_no_table(spark, tmp_path):
     with pytest.raises(TableNotFoundError, match=str(tmp_path)):
         ebbtide.DeltaTable.forPath(spark, str(tmp_path))
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_storage_options_that_a_local_table_cannot_use_are_refused(spark, builder):
     with pytest.raises(RequestError, match="region"):
         ebbtide.read(spark, str(builder.path), storage_options={"region": "x"})

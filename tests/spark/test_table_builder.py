@@ -69,6 +69,7 @@ def test_a_table_is_made_as_described(spark, tmp_path):
     assert newest_version(path) == 1
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_a_table_that_is_there_is_refused_or_left_alone(spark, tmp_path):
     path = str(tmp_path / "t")
     DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
@@ -78,6 +79,7 @@ def test_a_table_that_is_there_is_refused_or_left_alone(spark, tmp_path):
     assert (table.version(), table.toDF().columns) == (0, ["id"])
 
 
+@pytest.mark.one_value("the same calls under another name")
 @pytest.mark.parametrize("how", ["replace", "createOrReplace"])
 def test_a_replaced_table_keeps_its_id_and_history_and_loses_its_rows(spark, tmp_path, how):
     path = tmp_path / "t"
@@ -98,6 +100,7 @@ def test_a_replaced_table_keeps_its_id_and_history_and_loses_its_rows(spark, tmp
     assert ebbtide.read(spark, str(path), version=0).count() == 5
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_replace_needs_a_table_and_create_or_replace_does_not(spark, tmp_path):
     path = str(tmp_path / "t")
     with pytest.raises(TableNotFoundError, match="DELTA_CANNOT_REPLACE_MISSING_TABLE"):
@@ -105,6 +108,9 @@ def test_replace_needs_a_table_and_create_or_replace_does_not(spark, tmp_path):
     assert DeltaTable.createOrReplace(spark).location(path).addColumn("id", "INT").execute().version() == 0
 
 
+@pytest.mark.one_value(
+    "constraints that Spark refuses run on both kinds in write/test_rules.py; the others are refused by us"
+)
 @pytest.mark.parametrize(
     ("describe", "error"),
     [
@@ -126,6 +132,7 @@ def test_a_table_that_cannot_be_is_refused_and_not_made(spark, tmp_path, describ
     assert not DeltaTable.isDeltaTable(spark, path)
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_a_builder_needs_a_place(spark):
     with pytest.raises(RequestError, match="location"):
         DeltaTable.create(spark).addColumn("a", "INT").execute()

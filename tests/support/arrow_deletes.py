@@ -122,7 +122,7 @@ class _ArrowMatcher:
     is_row_local: bool = False  # no Spark here whose settings could be changed
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         return self.condition.text
 
     def matching(self, ids: pa.Array) -> pa.Array:

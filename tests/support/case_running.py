@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.case_tables import build_table, file_rows, parse_ddl, rows_as_table
 from tests.support.comparison import difference
-from tests.support.invariants import checked
+from tests.support.invariants import check_invariants
 from tests.support.log_reading import (
     LogState,
     actions_of,
@@ -38,6 +38,7 @@ from tests.support.session_settings import session_settings
 
 import ebbtide
 from ebbtide.errors import DeltaError, InternalError, RequestError
+from ebbtide.session_settings import FILE_RETENTION
 
 __all__ = [
     "CHECKS",
@@ -66,7 +67,8 @@ CHANGES_POSITION = re.compile(r"table_changes\('target'", re.IGNORECASE)
 MOMENT = re.compile(r"\{t:(-?\d+)\}")
 NAMES_THE_TARGET = re.compile(r"\btarget`?\s*\.", re.IGNORECASE)
 VIEW = re.compile(r"\bVIEW\s+(\w+)", re.IGNORECASE)
-CREATE_FILE = re.compile(r"@create_file target (?P<name>\S+) age_hours=(?P<hours>\d+)")
+CREATE_FILE = re.compile(r"@create_file target (?P<name>\S+) age_hours=(?P<hours>[\d.]+)")
+DELETE_VECTORS = "@delete_dv_files target"
 CHANGING_VERBS = frozenset({"UPDATE", "MERGE", "INSERT", "ALTER", "TRUNCATE", "OPTIMIZE", "REORG", "VACUUM", "RESTORE"})
 # Verbs that answer with metrics.
 LAYOUT_VERBS = frozenset({"OPTIMIZE", "REORG"})
@@ -74,6 +76,7 @@ SESSION_SETTINGS = {
     "store_assignment": "spark.sql.storeAssignmentPolicy",
     "case_sensitive": "spark.sql.caseSensitive",
     "retention_check": "spark.databricks.delta.retentionDurationCheck.enabled",
+    "optimize_max_file_size": "spark.databricks.delta.optimize.maxFileSize",
     "dv_per_file": "spark.databricks.delta.deletionVectors.packing.targetSize",
 }
 # What a setting of a case means as a value of the session's, where that is another.
@@ -172,7 +175,7 @@ class RunningCase:
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.timezone.utc).replace(microsecond=0))
 
     @classmethod
-    def played(cls, run: Run, spark: Any, directory: Path) -> None:
+    def run_whole(cls, run: Run, spark: Any, directory: Path) -> None:
         """Run the case from beginning to end; every way in which it ends otherwise is an AssertionError."""
         case = cls(run, spark, directory / run.target.get("path_suffix", "target"))
         case.set_up()
@@ -182,13 +185,13 @@ class RunningCase:
             case.drop_views()
 
     @classmethod
-    def played_or_waiting(cls, run: Run, missing: str | None, request: Any, directory: Path) -> None:
+    def play_or_wait(cls, run: Run, missing: str | None, request: Any, directory: Path) -> None:
         """Run the case, unless it needs the statement `missing`: then see that it is refused, and say so in a skip."""
         if missing is not None:
             with pytest.raises(RequestError):
                 ebbtide.sql(None, missing)
             pytest.skip(f"waits for another command: {verb(missing)}")
-        cls.played(run, request.getfixturevalue("spark"), directory)
+        cls.run_whole(run, request.getfixturevalue("spark"), directory)
 
     def set_up(self) -> None:
         size = self.session.get("parquet_row_group_rows")
@@ -239,6 +242,8 @@ class RunningCase:
             for name, value in self.session.items()
             if name in SESSION_SETTINGS
         }
+        if "commit_times" in self.run.case:
+            settings[FILE_RETENTION] = "true"
         with session_settings(self.spark, settings):
             self.play_steps()
 
@@ -289,6 +294,9 @@ class RunningCase:
         self.before = log_state(self.path) if (self.path / "_delta_log").exists() else None
         if created := CREATE_FILE.fullmatch(step):
             self.create_file(created["name"], float(created["hours"]))
+        elif step == DELETE_VECTORS:
+            for file in self.path.rglob("deletion_vector_*.bin"):
+                file.unlink()
         elif changes_no_row(step):
             ebbtide.sql(self.spark, self.with_path(step)).collect()
             self.views += VIEW.findall(step)
@@ -303,7 +311,7 @@ class RunningCase:
 
     def perform_delete(self, step: str, *, again: bool) -> None:
         delete = self.through_sql if self.run.door == "sql" else self.through_python
-        checked(self.spark, self.path, lambda: delete(step), again=False)
+        check_invariants(self.spark, self.path, lambda: delete(step), again=False)
         counts = commit_counts(self.path, newest_version(self.path))
         self.num_emptied_files += counts["remove"] - counts["add"]
         if again:
@@ -326,12 +334,12 @@ class RunningCase:
         place = "delta.`" + str(self.path).replace("`", "``") + "`"
         names_it = NAMES_THE_TARGET.search(step) is not None
 
-        def placed(found: re.Match[str]) -> str:
+        def put_in_place(found: re.Match[str]) -> str:
             alias = found["rest"] or (" AS target" if names_it else "")
             return f"{found['word']}{found['space']}{place}{alias}"
 
         changed = CHANGES_POSITION.sub(lambda _: f"table_changes('{self.path}'", step)
-        placed_step = TABLE_POSITION.sub(placed, changed).replace("{target.path}", str(self.path))
+        placed_step = TABLE_POSITION.sub(put_in_place, changed).replace("{target.path}", str(self.path))
         # The sessions of the tests are in UTC.
         return MOMENT.sub(lambda found: self.moment(int(found[1])).strftime("%Y-%m-%d %H:%M:%S.000"), placed_step)
 

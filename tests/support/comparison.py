@@ -55,10 +55,10 @@ def difference(actual: Any, expected: Any) -> str:
 def arrow_table(data: pa.Table | DataFrame) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
-    return _collected(data) if "variant" in data.schema.simpleString() else data.toArrow()
+    return _collect(data) if "variant" in data.schema.simpleString() else data.toArrow()
 
 
-def _collected(frame: DataFrame) -> pa.Table:
+def _collect(frame: DataFrame) -> pa.Table:
     """What `toArrow` should return: Spark 4.2's own conversion refuses a variant that is null."""
     schema = frame.limit(0).toArrow().schema
     fields = frame.schema.fields
@@ -150,12 +150,12 @@ def _row_difference(actual: pa.Table, expected: pa.Table) -> str:
     missing = expected_counts - actual_counts
     unexpected = actual_counts - expected_counts
     lines = [f"{actual.num_rows} rows, expected {expected.num_rows}"]
-    lines += _shown("missing", missing, expected, expected_rows)
-    lines += _shown("unexpected", unexpected, actual, actual_rows)
+    lines += _describe_rows("missing", missing, expected, expected_rows)
+    lines += _describe_rows("unexpected", unexpected, actual, actual_rows)
     return "\n".join(lines)
 
 
-def _shown(title: str, rows: Counter[Any], table: pa.Table, all_rows: list[Any]) -> Iterator[str]:
+def _describe_rows(title: str, rows: Counter[Any], table: pa.Table, all_rows: list[Any]) -> Iterator[str]:
     yield f"{title}: {rows.total()}"
     positions = {row: position for position, row in enumerate(all_rows) if row in rows}
     for row, count in list(rows.items())[:SHOWN_ROWS]:
@@ -202,10 +202,10 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _variant_values(array: pa.StructArray) -> list[Any]:
-    return [None if row is None else (VARIANT, _said(row)) for row in array.to_pylist()]
+    return [None if row is None else (VARIANT, _python_value(row)) for row in array.to_pylist()]
 
 
-def _said(variant: Mapping[str, bytes]) -> Any:
+def _python_value(variant: Mapping[str, bytes]) -> Any:
     return _hashable(VariantVal(variant["value"], variant["metadata"]).toPython())
 
 

@@ -123,7 +123,7 @@ Operand = Field | Arithmetic | Literal
 # --- conditions -------------------------------------------------------------------------------------------------------
 
 
-def _ordered(value: Any) -> Any:
+def _order_key(value: Any) -> Any:
     """Spark's order of doubles: NaN is equal to itself and above everything; -0.0 is 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
@@ -160,10 +160,10 @@ class Comparison:
     def holds(self, row: Row) -> bool | None:
         left, right = self.left.value(row), self.right.value(row)
         if self.operator == "<=>":
-            return left is right if left is None or right is None else _ordered(left) == _ordered(right)
+            return left is right if left is None or right is None else _order_key(left) == _order_key(right)
         if left is None or right is None:
             return None
-        left, right = _ordered(left), _ordered(right)
+        left, right = _order_key(left), _order_key(right)
         answers = {
             "=": left == right,
             "<>": left != right,
@@ -194,7 +194,9 @@ class Membership:
         value = self.operand.value(row)
         if value is None:
             return None
-        if any(choice.constant is not None and _ordered(choice.constant) == _ordered(value) for choice in self.choices):
+        if any(
+            choice.constant is not None and _order_key(choice.constant) == _order_key(value) for choice in self.choices
+        ):
             return True
         return None if any(choice.constant is None for choice in self.choices) else False
 

@@ -122,7 +122,7 @@ def plainly_partitioned_files(builder: TableBuilder) -> TableBuilder:
     return builder
 
 
-def mapped(mode: str) -> Callable[[TableBuilder], TableBuilder]:
+def with_column_mapping(mode: str) -> Callable[[TableBuilder], TableBuilder]:
     return lambda builder: wide_files(builder.column_mapping(mode))
 
 
@@ -190,8 +190,8 @@ SCENARIOS: dict[str, Scenario] = {
             Step("q IS NULL", lambda row: row["q"] is None),
         ),
     ),
-    "mapped by name": Scenario(WIDE, mapped("name"), BY_ROW, frozenset({"columnMapping"})),
-    "mapped by id": Scenario(WIDE, mapped("id"), BY_ROW, frozenset({"columnMapping"})),
+    "mapped by name": Scenario(WIDE, with_column_mapping("name"), BY_ROW, frozenset({"columnMapping"})),
+    "mapped by id": Scenario(WIDE, with_column_mapping("id"), BY_ROW, frozenset({"columnMapping"})),
     "mapped and partitioned": Scenario(
         WIDE,
         lambda builder: partitioned_files(builder.column_mapping("name")),

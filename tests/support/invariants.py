@@ -47,7 +47,7 @@ from tests.support.table_rows import rows_of, snapshot_of
 import ebbtide
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 
-__all__ = ["TableImage", "assert_table_invariants", "checked", "look", "look_without_spark"]
+__all__ = ["TableImage", "assert_table_invariants", "check_invariants", "look", "look_without_spark"]
 
 DELETED_RECORDS_BINS = (0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
 # What a file keeps when it gets a new vector.
@@ -80,7 +80,7 @@ def _image(path: Path, rows: pa.Table) -> TableImage:
     return TableImage(state, rows, {file: _digest(file) for file in _files_of(path, state)})
 
 
-def checked(
+def check_invariants(
     spark: Any,
     path: Path,
     delete: Callable[[], _T],

@@ -272,7 +272,7 @@ class LogBuilder:
     def commit(self, version: int, actions: Sequence[Json]) -> str:
         return self.raw(f"{version:020d}.json", _lines(actions))
 
-    def compacted(self, start: int, end: int, actions: Sequence[Json]) -> str:
+    def compact(self, start: int, end: int, actions: Sequence[Json]) -> str:
         return self.raw(f"{start:020d}.{end:020d}.compacted.json", _lines(actions))
 
     def checkpoint(self, version: int, actions: Sequence[Json], *, parts: int = 1, **options: Any) -> list[str]:

@@ -153,7 +153,7 @@ def vector_rows(table: Path, action: Json) -> BitMap64:
         return BitMap64()
     file = vector_file(table, descriptor)
     size = descriptor["sizeInBytes"]
-    data = _z85_decoded(descriptor["pathOrInlineDv"])[:size] if file is None else _framed(file, descriptor)
+    data = _z85_decoded(descriptor["pathOrInlineDv"])[:size] if file is None else _read_frame(file, descriptor)
     assert len(data) == size
     assert struct.unpack_from("<i", data)[0] == MAGIC
     rows = BitMap64.deserialize(data[4:])
@@ -161,7 +161,7 @@ def vector_rows(table: Path, action: Json) -> BitMap64:
     return rows
 
 
-def _framed(file: Path, descriptor: Json) -> bytes:
+def _read_frame(file: Path, descriptor: Json) -> bytes:
     content, offset, size = file.read_bytes(), descriptor["offset"], descriptor["sizeInBytes"]
     assert content[0] == 1, f"{file} has version {content[0]}"
     assert struct.unpack_from(">i", content, offset)[0] == size

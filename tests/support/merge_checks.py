@@ -117,11 +117,11 @@ def told_changes(path: Path, version: int) -> list[dict[str, Any]]:
     told = []
     for change in actions_of(path, version, "cdc"):
         for row in pq.ParquetFile(data_file(path, change)).read().to_pylist():
-            told.append({**row, **{name: _parsed(text) for name, text in change["partitionValues"].items()}})
+            told.append({**row, **{name: _parse_value(text) for name, text in change["partitionValues"].items()}})
     return told
 
 
-def _parsed(text: str | None) -> Any:
+def _parse_value(text: str | None) -> Any:
     return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 

@@ -24,14 +24,17 @@ EXCEPTED = {
     "test_a_table_without_columns_reads_as_an_empty_frame": "other engines do not read a table without columns",
     "test_create_table_in_sql_needs_no_columns": "other engines do not read a table without columns",
     "test_rows_without_schema_evolution_are_refused_as_in_the_reference": "other engines do not read a table without columns",
+    "test_model_notices_a_live_file_that_a_vacuum_deleted": "moves a live file away",
+    "test_commands_that_need_no_spark_leave_the_rows": "peers are asked before and after: not every golden table can be read by all",
+    "test_compaction_and_purge_leave_the_rows": "peers are asked before and after: not every golden table can be read by all",
 }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def peers_see_our_rows(request, spark_kind):
+def peers_see_our_rows(request):
     """What is set up first is torn down last, so whatever the test replaced is in its place again."""
     directory = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
-    is_asked = spark_kind != "connect" or request.node.nodeid.startswith("tests/connect/")
+    is_asked = request.config.getoption("--spark") != "connect" or request.node.nodeid.startswith("tests/connect/")
     if is_asked and directory is not None and request.node.originalname not in EXCEPTED:
         assert_peers_agree(directory)

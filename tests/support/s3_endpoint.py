@@ -21,6 +21,8 @@ REGION = "us-east-1"
 class S3Endpoint:
     url: str
     client: Any
+    # The WSGI server; `app` answers its requests.
+    server: Any = None
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -54,7 +56,7 @@ def s3_endpoint() -> Iterator[S3Endpoint]:
         region_name=REGION,
     )
     try:
-        yield S3Endpoint(url, client)
+        yield S3Endpoint(url, client, server._server)
     finally:
         client.close()
         server.stop()

@@ -16,9 +16,10 @@ __all__ = ["Searches", "watched"]
 
 @dataclass
 class Searches:
-    """The paths of each search, in order. `before` is called ahead of each one, and may raise."""
+    """The paths of each search and the version it was made in, in order. `before` is called ahead of each one, and may raise."""
 
     rounds: list[list[str]] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
     before: Callable[[], None] = lambda: None
 
     @property
@@ -40,6 +41,7 @@ class _WatchedSearch:
     ) -> Iterator[tuple[ScanFile, RowIndexSet]]:
         self.searches.before()
         self.searches.rounds.append([file.add.path for file in files])
+        self.searches.versions.append(snapshot.version)
         yield from self.inner.matches(snapshot, files, matcher)
 
 

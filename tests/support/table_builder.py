@@ -161,7 +161,9 @@ class TableBuilder:
         name can; the log encodes it.
         """
         values = self._partition_values(rows)
-        table = to_physical(list(rows), [each for each in self._mapped() if each.name not in self._partition_columns])
+        table = to_physical(
+            list(rows), [each for each in self._mapped_columns() if each.name not in self._partition_columns]
+        )
         on_disk, encoded = log_path(values, name or f"part-{uuid.uuid4()}.snappy.parquet")
         target = self.path / on_disk
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -206,7 +208,9 @@ class TableBuilder:
         """Stage a change data file; every row names its `_change_type`."""
         values = self._partition_values(rows)
         change_type = pa.array([row["_change_type"] for row in rows], pa.string())
-        table = to_physical(list(rows), [each for each in self._mapped() if each.name not in self._partition_columns])
+        table = to_physical(
+            list(rows), [each for each in self._mapped_columns() if each.name not in self._partition_columns]
+        )
         on_disk, encoded = log_path(values, f"cdc-{uuid.uuid4()}.snappy.parquet")
         target = self.path / "_change_data" / on_disk
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -239,7 +243,7 @@ class TableBuilder:
         return self
 
     def _partition_values(self, rows: Sequence[Row]) -> dict[str, str | None]:
-        names = {each.name: each.physical_name for each in self._mapped()}
+        names = {each.name: each.physical_name for each in self._mapped_columns()}
         values = {}
         for column in self._partition_columns:
             found = {partition_string(row[column]) for row in rows}
@@ -328,7 +332,7 @@ class TableBuilder:
         return {"protocol": body | {"writerFeatures": sorted(self._features)}}
 
     def _metadata(self) -> dict[str, Any]:
-        fields = self._mapped()
+        fields = self._mapped_columns()
         if self._column_ids:
             self._properties["delta.columnMapping.maxColumnId"] = str(self._column_ids.highest)
         body = {
@@ -341,7 +345,7 @@ class TableBuilder:
         }
         return {"metaData": body}
 
-    def _mapped(self) -> list[Any]:
+    def _mapped_columns(self) -> list[Any]:
         return map_columns(self._schema, self._column_ids)
 
     # --- what must come out -------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def _column(content: pa.Table, column: StructField, file: ScanFile, snapshot: Sn
         return to_arrow(text, column.type, column=column.name)
     if stored not in content.column_names:
         return pa.nulls(content.num_rows, _arrow_type(column.type))
-    return _shaped(content[stored].combine_chunks(), column.type, is_mapped=is_mapped)
+    return _reshape(content[stored].combine_chunks(), column.type, is_mapped=is_mapped)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
     return arrow_type(data_type, column="of a test")
 
 
-def _shaped(array: pa.Array, data_type: DataType, *, is_mapped: bool) -> pa.Array:
+def _reshape(array: pa.Array, data_type: DataType, *, is_mapped: bool) -> pa.Array:
     """Values of a file under the table's type: logical names, nulls for fields the file does not have, wider numbers."""
     target = _arrow_type(data_type)
     mask = array.is_null()
@@ -89,11 +89,11 @@ def _shaped(array: pa.Array, data_type: DataType, *, is_mapped: bool) -> pa.Arra
             children = list(_children(array, data_type, is_mapped=is_mapped))
             return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
         case ArrayType():
-            values = _shaped(array.values, data_type.element_type, is_mapped=is_mapped)
+            values = _reshape(array.values, data_type.element_type, is_mapped=is_mapped)
             return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=mask)
         case MapType():
-            keys = _shaped(array.keys, data_type.key_type, is_mapped=is_mapped)
-            items = _shaped(array.items, data_type.value_type, is_mapped=is_mapped)
+            keys = _reshape(array.keys, data_type.key_type, is_mapped=is_mapped)
+            items = _reshape(array.items, data_type.value_type, is_mapped=is_mapped)
             return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=mask)
     return array.cast(target)
 
@@ -104,4 +104,4 @@ def _children(array: Any, data_type: StructType, *, is_mapped: bool) -> Iterator
         if array.type.get_field_index(stored) < 0:
             yield pa.nulls(len(array), _arrow_type(column.type))
         else:
-            yield _shaped(array.field(stored), column.type, is_mapped=is_mapped)
+            yield _reshape(array.field(stored), column.type, is_mapped=is_mapped)

@@ -24,7 +24,7 @@ __all__ = [
     "commit",
     "live_paths",
     "make_table",
-    "marked",
+    "mark_actions",
     "operation",
     "remove_of",
     "vector_of",
@@ -95,7 +95,7 @@ def remove_of(file: AddFile, *, data_change: bool = True) -> RemoveFile:
     return file.remove(START_MS, data_change=data_change)
 
 
-def marked(file: AddFile, *rows: int) -> list[Action]:
+def mark_actions(file: AddFile, *rows: int) -> list[Action]:
     """The two actions that give a file the vector of these rows."""
     new = add_file(file.path, partition=dict(file.partition_values), vector=vector_of(*rows))
     return [new, remove_of(file)]

@@ -12,7 +12,7 @@ from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType,
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.write.target import WriteTarget
 
-__all__ = ["mapped", "struct", "write_target"]
+__all__ = ["with_physical_names", "struct", "write_target"]
 
 
 def struct(**fields: str | DataType) -> StructType:
@@ -24,7 +24,7 @@ def struct(**fields: str | DataType) -> StructType:
     )
 
 
-def mapped(schema: StructType) -> StructType:
+def with_physical_names(schema: StructType) -> StructType:
     """The schema with column mapping: physical names `p1`, `p2`, ... and ids, at every level, in schema order."""
     counter = iter(range(1, 1000))
 

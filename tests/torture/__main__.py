@@ -23,7 +23,10 @@ def arguments() -> argparse.Namespace:
         "--spark", action=argparse.BooleanOptionalAction, default=True, help="one more worker with Spark"
     )
     parser.add_argument("--engine", choices=["ebbtide", "deltalake", "both"], default="ebbtide")
-    parser.add_argument("--simulate", action="store_true", help="one process, turns chosen by the seed: replayable")
+    parser.add_argument("--compactions", choices=["ebbtide", "deltalake"], default="ebbtide", help="who compacts")
+    parser.add_argument(
+        "--simulate", action="store_true", help="one process, turns chosen by the seed, no VACUUM: replayable"
+    )
     parser.add_argument("--keep", type=Path, default=None, help="directory for tables and records (kept)")
     return parser.parse_args()
 
@@ -48,7 +51,8 @@ def main() -> int:
 def plans(chosen: argparse.Namespace, seed: str) -> list[Plan]:
     stores = ["local", "s3"] if chosen.store == "both" else [chosen.store]
     if chosen.simulate:
-        return [Plan(seed, chosen.processes, rounds=chosen.rounds or 30)]
+        rounds = chosen.rounds or 30
+        return [Plan(seed, chosen.processes, rounds=rounds, compactions=chosen.compactions, vacuums=False)]
     seconds = None if chosen.rounds is not None else chosen.minutes * 60
     return [
         Plan(
@@ -59,6 +63,7 @@ def plans(chosen: argparse.Namespace, seed: str) -> list[Plan]:
             store=store,
             spark=chosen.spark and store == "local" and engine == "ebbtide",
             engine=engine,
+            compactions=chosen.compactions,
         )
         for engine in (["ebbtide", "deltalake"] if chosen.engine == "both" else [chosen.engine])
         for store in stores

@@ -29,8 +29,11 @@ def main(task: dict[str, Any]) -> None:
             place=task["place"],
             storage_options=task["options"],
             write=lambda record: print(json.dumps(record), file=records),
+            directory=directory,
             spark=spark,
             engine=plan["engine"],
+            compactions=plan["compactions"],
+            vacuums=plan["vacuums"],
             only_deletes=plan["only_deletes"],
         )
         print("ready", flush=True)

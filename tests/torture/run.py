@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from uuid import uuid4
+from random import Random
+from unittest.mock import patch
+from uuid import UUID, uuid4
 
+from tests.support import arrow_copies, races
 from tests.support.arrow_deletes import forget_files
 from tests.support.races import new_data_file
 from tests.support.s3_endpoint import s3_endpoint
-from tests.torture.model import Report, check
+from tests.torture.model import Report, check, versions_of
 from tests.torture.simulation import Turns, TurnStore
 from tests.torture.workload import INITIAL_IDS, Record, Worker
 
@@ -43,6 +46,9 @@ class Plan:
     # One more worker with a real Spark session (local store only: S3 needs a JAR that we do not ask for).
     spark: bool = False
     engine: str = "ebbtide"
+    compactions: str = "ebbtide"
+    # What a VACUUM deletes depends on the time: with it, a simulation is not the same twice.
+    vacuums: bool = True
     # For a comparison of engines: nothing but DELETEs, each of which is sent again until it lands.
     only_deletes: bool = False
 
@@ -63,11 +69,14 @@ class Summary:
 
     @property
     def landed(self) -> int:
-        return sum(1 for record in self.records if record.get("version") is not None)
+        return sum(len(versions_of(record)) for record in self.records)
 
     @property
     def aborts(self) -> list[str]:
         return [abort for record in self.records for abort in record["aborts"]]
+
+    def aborts_of(self, op: str) -> int:
+        return sum(len(record["aborts"]) for record in self.records if record["op"] == op)
 
     @property
     def problems(self) -> list[str]:
@@ -75,19 +84,28 @@ class Summary:
 
     def lines(self) -> list[str]:
         rebased = sum(1 for record in self.records if record.get("rebases"))
-        refused = sum(1 for record in self.records if "refused" in record)
-        others = f"{self.count('compact')} compactions ({refused} refused by their own engine), "
-        others += f"{self.count('checkpoint')} checkpoints, {self.count('read')} reads"
+        others = f"{self.count('checkpoint')} checkpoints, {self.count('read')} reads"
         looked = f"looking again at {self.total('rescanned')} files; {self.total('retries')} appends repeated"
         plan = self.plan
         workers = f"{plan.processes} processes" + (" and one with Spark" if plan.spark else "")
+        gone = f"{self.report.gone} of {self.report.commits + 1} versions are gone"
+        met = f"{self.report.met_compactions} deletes met a compaction, {self.aborts_of('delete')} were aborted"
         return [
             f"{plan.engine} on {plan.store}, seed {plan.seed}, {workers}, {self.seconds:.1f} s",
             f"  {self.landed} commits, {self.landed / self.seconds:.1f} a second",
             f"  {self.count('delete')} deletes ({self.total('deleted')} rows), {self.count('append')} appends, {others}",
             f"  {rebased} deletes were rebased, {self.total('rebases')} times, {looked}; {len(self.aborts)} aborts",
+            f"  {self._compactions()}; {met}",
+            f"  {self.count('vacuum')} vacuums deleted {self.total('vacuumed')} files; {gone}",
             f"  {self.report.observed} reads compared while it ran, {self.report.reopened} versions opened anew",
         ]
+
+    def _compactions(self) -> str:
+        if self.plan.compactions == "deltalake":
+            refused = sum(1 for record in self.records if "refused" in record)
+            return f"{self.count('compact')} compactions by deltalake ({refused} refused by their own engine)"
+        made = f"{self.count('optimize')} compactions and {self.count('purge')} purges"
+        return f"{made} carried over {self.total('carried')} deletes and gave up {self.total('given_up')} groups"
 
 
 # --- many processes ---------------------------------------------------------------------------------------------------
@@ -102,7 +120,8 @@ def torture(plan: Plan, directory: Path) -> Summary:
         seconds = time.monotonic() - started
         table = _local_copy(place, options, directory)
     records = _read_records(directory)
-    report = Report() if plan.engine == "deltalake" else check(table, records, seed=plan.seed)
+    is_ours = plan.engine != "deltalake"
+    report = check(table, records, seed=plan.seed, graveyard=directory / "graveyard") if is_ours else Report()
     return Summary(plan, seconds, records, report, crashed)
 
 
@@ -191,14 +210,37 @@ def simulate(plan: Plan, directory: Path) -> tuple[Summary, list[tuple[int, str]
     _create(store, plan)
     turns, records = Turns(plan.seed), []
     players = [
-        Worker(number, plan.processes, plan.seed, TurnStore(store, turns), str(table), None, records.append)
+        Worker(
+            number,
+            plan.processes,
+            plan.seed,
+            TurnStore(store, turns),
+            str(table),
+            None,
+            records.append,
+            directory,
+            compactions=plan.compactions,
+            vacuums=plan.vacuums,
+        )
         for number in range(plan.processes)
     ]
     started = time.monotonic()
-    with _no_waiting():
+    with _no_waiting(), _known_names(plan.seed):
         turns.run([lambda player=player: player.run(rounds=plan.rounds, seconds=None) for player in players])
     seconds = time.monotonic() - started
-    return Summary(plan, seconds, records, check(table, records, seed=plan.seed)), turns.trace
+    report = check(table, records, seed=plan.seed, graveyard=directory / "graveyard")
+    return Summary(plan, seconds, records, report), turns.trace
+
+
+@contextmanager
+def _known_names(seed: str) -> Iterator[None]:
+    """The names of files decide in which order a compaction takes them."""
+    dice = Random(f"{seed}/names")
+    with (
+        patch.object(races, "uuid4", lambda: UUID(int=dice.getrandbits(128))),
+        patch.object(arrow_copies, "uuid4", lambda: UUID(int=dice.getrandbits(128))),
+    ):
+        yield
 
 
 @contextmanager

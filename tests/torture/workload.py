@@ -1,35 +1,44 @@
 """What does one worker of a torture do, and what does it write down about it?
 
-A worker draws operations from its own seeded dice: DELETEs, appends, compactions by deltalake, checkpoints, reads of the newest
-and of older versions. Everything it does becomes a record, and `model` compares the records with the log afterwards.
+A worker draws operations from its own seeded dice: DELETEs, appends, OPTIMIZE, PURGE, VACUUM, checkpoints, reads of the newest
+and of older versions that are still kept. Everything it does becomes a record, and `model` compares the records with the log
+afterwards. Compactions may be deltalake's instead of ours.
 
-The DELETEs run the engine's own command; only the Spark job that looks for rows is replaced (`arrow_deletes`), because
-eight JVMs do not fit one machine. One more worker may run with a real session.
+The commands are the engine's own; only the Spark jobs that look for rows and copy them are replaced (`arrow_deletes`,
+`arrow_copies`), because eight JVMs do not fit one machine. One more worker may run with a real session.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from tests.support.arrow_deletes import Condition, delete_without_spark, snapshot_ids
+from tests.support.arrow_copies import optimize_without_spark, purge_without_spark
+from tests.support.arrow_deletes import Condition, delete_without_spark, forget_files, snapshot_ids
 from tests.support.races import new_data_file
 from tests.support.searches import Searches, watched
+from tests.torture.graveyard import GraveyardStore
+from tests.torture.horizon import Horizon
 
 from ebbtide.commands.delete.command import DeleteCommand
+from ebbtide.commands.optimize.command import OptimizeCommand
+from ebbtide.commands.optimize.request import OptimizeRequest, OptimizeSettings
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
+from ebbtide.commands.vacuum.command import VacuumCommand
+from ebbtide.commands.vacuum.request import VacuumRequest
 from ebbtide.errors import DeltaConcurrentModificationException
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.log.checkpoint_writer import write_checkpoint
 from ebbtide.storage import ObjectStore
-from ebbtide.transaction import Operation, Transaction
+from ebbtide.transaction import SYSTEM_CLOCK, Operation, Transaction
 
 __all__ = ["ANY_VERSION", "INITIAL_IDS", "Record", "Worker", "ids_digest"]
 
@@ -39,7 +48,13 @@ INITIAL_IDS = 2_000
 # Conditions ask for this many of a writer's own ids; in a short run not all of them are there yet.
 APPENDED_IDS = 400
 # How often a worker does what, of a hundred.
-SHARES = {"delete": 60, "append": 15, "read": 10, "compact": 10, "checkpoint": 5}
+SHARES = {"delete": 53, "append": 15, "read": 10, "optimize": 10, "purge": 2, "checkpoint": 5, "vacuum": 5}
+# A compaction puts files of up to this size together; None is everything into one file. The files that are written have one
+# or two kilobytes.
+TARGETS = [4_000, 12_000, None]
+# A version that was seen can be read again during so many further operations.
+OPERATIONS_REMEMBERED = 4
+HOUR_MS = 3_600_000
 # In a record: it made a version, but nobody told which.
 ANY_VERSION = -1
 COMPACTION_ATTEMPTS = 20
@@ -73,25 +88,45 @@ class Worker:
     place: str
     storage_options: dict[str, str] | None
     write: Callable[[Record], None]
+    # Where the notes and what VACUUM deletes are kept.
+    directory: Path
     spark: Any = None
     # "ebbtide", or "deltalake" for the same deletes and appends by the peer.
     engine: str = "ebbtide"
+    # Who compacts: "ebbtide", or "deltalake" (then only one worker).
+    compactions: str = "ebbtide"
+    vacuums: bool = True
     # Nothing but DELETEs, each sent again until it lands.
     only_deletes: bool = False
     hint: Snapshot | None = None
     appended: int = 0
     operations: int = 0
     dice: Random = field(init=False)
+    horizon: Horizon = field(init=False)
+    # Since when the running operation needs what is removed.
+    needs_since: int = 0
+    # Versions that were the newest when they were read: the version, since when it needs its files, and the operation.
+    remembered: list[tuple[int, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.dice = Random(f"{self.seed}/{self.number}")
+        # The kernel's clock for files ticks every few milliseconds, that of S3 once a second.
+        self.horizon = Horizon(self.directory / "horizon", 50 if self.storage_options is None else 2_000)
+        self.begin()
 
     def run(self, *, rounds: int | None, seconds: float | None) -> None:
         """So many operations, or for so long."""
         ends = None if seconds is None else time.monotonic() + seconds
         while (rounds is None or self.operations < rounds) and (ends is None or time.monotonic() < ends):
             self.operations += 1
+            self.begin()
             self.step()
+        self.horizon.end(self.number)
+
+    def begin(self) -> None:
+        oldest = self.operations - OPERATIONS_REMEMBERED
+        self.remembered = [each for each in self.remembered if each[2] >= oldest]
+        self.needs_since = self.horizon.begin(self.number, [since for _, since, _ in self.remembered])
 
     def step(self) -> None:
         chosen = self.draw()
@@ -116,8 +151,12 @@ class Worker:
             return "delete"
         shares = SHARES if self.engine == "ebbtide" else {"delete": SHARES["delete"], "append": SHARES["append"]}
         chosen = self.dice.choices(list(shares), list(shares.values()))[0]
-        # Two compactions by deltalake 1.6 at once both land, and every row is there twice. That is not our subject.
-        return "delete" if chosen == "compact" and self.number != 0 else chosen
+        if chosen == "vacuum" and not self.vacuums:
+            return "delete"
+        if self.compactions == "deltalake" and chosen in {"optimize", "purge"}:
+            # Two compactions by deltalake 1.6 at once both land, and every row is there twice. That is not our subject.
+            return "compact" if self.number == 0 else "delete"
+        return chosen
 
     # --- by us --------------------------------------------------------------------------------------------------------
 
@@ -136,6 +175,7 @@ class Worker:
             "deleted": result.num_affected_rows,
             "rebases": searches.rebases,
             "rescanned": searches.rescanned,
+            "searched": searches.versions[:1],
         }
 
     def append(self, name: str) -> Record:
@@ -145,6 +185,47 @@ class Worker:
         committed = transaction.commit([file], Operation("WRITE", user_metadata=name))
         self.hint = committed.snapshot
         return {"version": committed.version, "ids": ids, "retries": committed.attempts - 1}
+
+    def optimize(self, name: str) -> Record:
+        options = WriteOptions(user_metadata=name)
+        target, is_per_group = self.dice.choice(TARGETS), self.dice.random() < 0.3
+        if self.spark is None:
+            result = optimize_without_spark(
+                self.store, commit_per_group=is_per_group, options=options, target_bytes=target
+            )
+        else:
+            # Sorted by a column, the place of a row in the copy is not known, and a race that is lost means copying again.
+            order = ("id",) if self.dice.random() < 0.3 else ()
+            settings = OptimizeSettings(target_bytes=target, threads=2)
+            request = OptimizeRequest(self.store, None, order, settings, is_per_group, options=options)
+            result = OptimizeCommand(self.spark, request).run()
+        metrics = result.metrics
+        return {
+            "versions": list(result.versions),
+            "carried": metrics.num_carried_rows,
+            "given_up": metrics.num_dropped_groups,
+        }
+
+    def purge(self, name: str) -> Record:
+        if self.spark is not None:
+            return self.optimize(name)
+        result = purge_without_spark(self.store, options=WriteOptions(user_metadata=name))
+        return {"versions": list(result.versions), "carried": result.metrics.num_carried_rows}
+
+    def vacuum(self, name: str) -> Record:
+        """Delete whatever nobody needs any more; LITE every other time."""
+        now, cutoff = SYSTEM_CLOCK.now_ms(), self.horizon.cutoff_ms
+        request = VacuumRequest(
+            GraveyardStore(self.store, self.directory / "graveyard"),
+            retention_hours=(now - cutoff) / HOUR_MS,
+            lite=self.dice.random() < 0.5,
+            retention_check=False,
+            options=WriteOptions(user_metadata=name),
+        )
+        result = VacuumCommand(request, clock=replace(SYSTEM_CLOCK, now_ms=lambda: now)).run()
+        assert not result.num_failed, result.failures
+        versions = [] if result.version is None else [ANY_VERSION, result.version]
+        return {"versions": versions, "vacuumed": result.metrics.num_deleted_files, "cutoff": result.cutoff_ms}
 
     def compact(self, name: str) -> Record:
         said = CommitProperties(custom_metadata={"userMetadata": name})
@@ -169,8 +250,11 @@ class Worker:
         newest = load_snapshot(self.store, hint=self.hint if self.dice.random() < 0.5 else None)
         self.hint = newest
         snapshot = newest
-        if newest.version and self.dice.random() < 0.4:
-            snapshot = load_snapshot(self.store, version=self.dice.randrange(newest.version))
+        if self.remembered and self.dice.random() < 0.4:
+            snapshot = load_snapshot(self.store, version=self.dice.choice(self.remembered)[0])
+        self.remembered.append((newest.version, self.needs_since, self.operations))
+        # What a VACUUM deleted must not be read from memory.
+        forget_files()
         if self.spark is not None:
             import ebbtide
 

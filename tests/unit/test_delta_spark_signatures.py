@@ -10,7 +10,7 @@ import inspect
 
 import pytest
 
-from ebbtide import DeltaTable
+from ebbtide import DeltaTable, IdentityGenerator
 from ebbtide.merge_builder import DeltaMergeBuilder
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_maintenance import DeltaOptimizeBuilder
@@ -81,8 +81,8 @@ DELTA_SPARK = {
 }
 # What delta-spark does not have, and what it has and we do not yet.
 OURS = {
-    *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "files", "fsck"),
-    *("purge", "to_request", "url", "version"),
+    *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "drop", "files", "fsck"),
+    *("maintain", "purge", "to_request", "url", "version"),
 }
 DELTA_SPARK_ALONE = {"clusterBy", "forName", "tableName"}
 
@@ -107,6 +107,11 @@ def test_positional_parameters_are_those_of_delta_spark(owner, method):
     }
     expected = {name: without_empty(default) for name, default in DELTA_SPARK[owner][method].items()}
     assert list(positional.items()) == list(expected.items())
+
+
+def test_generator_of_numbers_is_made_as_in_delta_spark():
+    assert list(inspect.signature(IdentityGenerator).parameters) == ["start", "step"]
+    assert IdentityGenerator() == IdentityGenerator(start=1, step=1)
 
 
 @pytest.mark.parametrize("owner", DELTA_SPARK, ids=lambda owner: owner.__name__)

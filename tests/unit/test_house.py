@@ -157,3 +157,19 @@ def test_no_helper_column_has_a_fixed_name():
     allowed = ("src/ebbtide/spark_border/", "src/ebbtide/commands/row_level/subqueries.py", "src/ebbtide/temp_views.py")
     found = [place for place in places(SOURCES, re.compile("__ebb" + "tide")) if not place.startswith(allowed)]
     assert found == []
+
+
+BARE_PARTICIPLE = re.compile(r"_?(?!need|seed|feed)[a-z]+(ed|own)")
+# A decorator that reads as an attribute of what it decorates, and properties of results that users know.
+GOOD_PARTICIPLES = {"checked", "unfinished", "unrepaired"}
+
+
+def test_no_function_is_named_by_a_bare_participle():
+    """`replayed` does not say whether it replays, or what was replayed: a function is a verb, a property a noun."""
+    offenders = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and BARE_PARTICIPLE.fullmatch(node.name)
+    ]
+    assert [place for place in offenders if place.rpartition(" ")[2] not in GOOD_PARTICIPLES] == []

@@ -29,6 +29,23 @@ class Adapter(Protocol):
         """Load the table's state; the number of live files, or None where the engine does not tell."""
         ...
 
+    def optimize(self, path: str, zorder: list[str]) -> None:
+        """Put small files together; with columns, all rows in their Z-order."""
+        ...
+
+    def purge(self, path: str) -> None:
+        """Take the marked rows out of the files."""
+        ...
+
+    def vacuum(self, path: str, options: dict[str, str] | None) -> None:
+        """Delete every file that the table does not need and that is older than a week.
+
+        With `options`, those of its storage, `path` is the URL of a table on an object store; so for `restore`.
+        """
+        ...
+
+    def restore(self, path: str, version: int, options: dict[str, str] | None) -> None: ...
+
     def jobs(self) -> int | None:
         """How many Spark jobs were started so far; None where there is no Spark."""
         ...
@@ -56,6 +73,20 @@ class SqlCommands:
     def merge(self, path: str, source: str) -> None:
         clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         self.run(f"MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id {clauses}")
+
+    def optimize(self, path: str, zorder: list[str]) -> None:
+        self.run(f"OPTIMIZE delta.`{path}`" + (f" ZORDER BY ({', '.join(zorder)})" if zorder else ""))
+
+    def purge(self, path: str) -> None:
+        self.run(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
+
+    def vacuum(self, path: str, options: dict[str, str] | None) -> None:
+        assert not options, "SQL reaches local tables only"
+        self.run(f"VACUUM delta.`{path}`")
+
+    def restore(self, path: str, version: int, options: dict[str, str] | None) -> None:
+        assert not options, "SQL reaches local tables only"
+        self.run(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version}")
 
     def query(self, path: str, select: list[str], where: str | None) -> list[Any]:
         return list(self.run(query_text(f"delta.`{path}`", select, where))[0])

@@ -38,6 +38,23 @@ class DeltalakeAdapter:
     def open(self, path: str) -> int | None:
         return deltalake.DeltaTable(path).get_add_actions().num_rows
 
+    def optimize(self, path: str, zorder: list[str]) -> None:
+        optimize = deltalake.DeltaTable(path).optimize
+        if zorder:
+            optimize.z_order(zorder)
+        else:
+            optimize.compact()
+
+    def purge(self, path: str) -> None:
+        raise NotImplementedError(f"it has no such command: {path}")
+
+    def vacuum(self, path: str, options: dict[str, str] | None) -> None:
+        # Without `full` it looks for no orphans.
+        deltalake.DeltaTable(path, storage_options=options).vacuum(dry_run=False, full=True)
+
+    def restore(self, path: str, version: int, options: dict[str, str] | None) -> None:
+        deltalake.DeltaTable(path, storage_options=options).restore(version)
+
     def jobs(self) -> int | None:
         return None
 

@@ -17,6 +17,8 @@ __all__ = ["opened"]
 SETTINGS = {
     # Fifty by default, meant for a cluster: on two cores they would be most of the time of a small command.
     "spark.databricks.delta.snapshotPartitions": "4",
+    # Ten thousand by default: so many tasks list the files for a VACUUM, whether there are files or not.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 
 

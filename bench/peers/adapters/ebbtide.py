@@ -9,7 +9,9 @@ import ebbtide
 from bench.peers.adapters.adapter import Adapter, versions_of
 from bench.peers.adapters.spark import count_jobs, session
 from bench.peers.engines import Engine
+from ebbtide.commands.restore.command import RestoreRequest, restore_table
 from ebbtide.errors import DeltaConcurrentModificationException
+from ebbtide.storage import open_store
 
 __all__ = ["opened"]
 
@@ -40,6 +42,26 @@ class EbbtideAdapter:
 
     def open(self, path: str) -> int | None:
         return ebbtide.DeltaTable.forPath(self.spark, path).files().num_rows
+
+    def optimize(self, path: str, zorder: list[str]) -> None:
+        optimize = ebbtide.DeltaTable.forPath(self.spark, path).optimize()
+        if zorder:
+            optimize.executeZOrderBy(*zorder)
+        else:
+            optimize.executeCompaction()
+
+    def purge(self, path: str) -> None:
+        ebbtide.DeltaTable.forPath(self.spark, path).purge()
+
+    def vacuum(self, path: str, options: dict[str, str] | None) -> None:
+        ebbtide.DeltaTable.forPath(self.spark, path, storage_options=options).vacuum()
+
+    def restore(self, path: str, version: int, options: dict[str, str] | None) -> None:
+        if options:
+            # The method tells Spark that the path has changed, and this Spark has no JARs for S3.
+            restore_table(RestoreRequest(open_store(path, options), version=version))
+        else:
+            ebbtide.DeltaTable.forPath(self.spark, path).restoreToVersion(version)
 
     def jobs(self) -> int | None:
         return count_jobs(self.spark)

@@ -22,6 +22,18 @@ class ReadOnly:
     def open(self, path: str) -> int | None:
         raise NotImplementedError(f"it is not asked to: {path}")
 
+    def optimize(self, path: str, zorder: list[str]) -> None:
+        raise NotImplementedError(f"it only reads: {path} {zorder}")
+
+    def purge(self, path: str) -> None:
+        raise NotImplementedError(f"it only reads: {path}")
+
+    def vacuum(self, path: str, options: dict[str, str] | None) -> None:
+        raise NotImplementedError(f"it only reads: {path} {options}")
+
+    def restore(self, path: str, version: int, options: dict[str, str] | None) -> None:
+        raise NotImplementedError(f"it only reads: {path} {version} {options}")
+
     def jobs(self) -> int | None:
         return None
 

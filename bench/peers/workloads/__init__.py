@@ -23,6 +23,10 @@ NAMES = (
     "merge",
     "open_table",
     "concurrent",
+    "compaction",
+    "purge",
+    "vacuum",
+    "restore",
 )
 
 

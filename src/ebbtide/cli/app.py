@@ -22,11 +22,13 @@ from ebbtide.cli import (
     convert,
     delete,
     detail,
+    drop,
     files,
     fsck,
     generate,
     history,
     log,
+    maintain,
     optimize,
     purge,
     restore,
@@ -54,6 +56,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "vacuum": vacuum.run,
     "optimize": optimize.run,
     "purge": purge.run,
+    "maintain": maintain.run,
+    "drop": drop.run,
 }
 
 _DEBUG: Final = "--debug"
@@ -104,7 +108,7 @@ def _ebbtide(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print Ebbtide's version.")
     ] = False,
 ) -> None:
-    """Look into Delta Lake tables and delete rows from them, with deletion vectors."""
+    """Look into Delta Lake tables, delete rows from them, and look after them, with deletion vectors."""
     del debug, version  # read from the context, and by the callback
 
 

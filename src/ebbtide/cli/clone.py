@@ -1,4 +1,4 @@
-"""`ebbtide clone`: a new table that names the files of another one, or what that would be. Starts no Spark."""
+"""`ebbtide clone`: make a table that uses the files of another one, or say what it would be. Starts no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ebbtide convert`: a folder of Parquet files becomes a table where it is. Starts Spark, which reads the schemas."""
+"""`ebbtide convert`: a folder of Parquet files becomes a table, in place. Starts Spark, which reads the schemas."""
 
 from __future__ import annotations
 

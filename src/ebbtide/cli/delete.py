@@ -108,7 +108,8 @@ def run(
 def _ask(snapshot: Snapshot, where: str) -> None:
     if not _is_terminal():
         raise RequestError(
-            "Nobody is there to confirm the deletion: the input is no terminal. Add --yes, or --dry-run to look first."
+            "Nobody is there to confirm the deletion: the input is not a terminal. Add --yes, or --dry-run to look "
+            "first."
         )
     print_note(error_console(), f"{snapshot.store.url}, version {snapshot.version}, {snapshot.num_files} files")
     typer.confirm(f"Delete the rows where {printable(where)}?", abort=True, err=True)
@@ -152,7 +153,7 @@ def _lines(forecast: DeleteForecast) -> Iterator[tuple[str, str]]:
         scanned, size = pluralize(forecast.num_scanned_files, "file"), size_text(forecast.num_scanned_bytes)
         yield "looked into", f"{scanned} ({size}) of {forecast.num_files:,} ({size_text(forecast.size_in_bytes)})"
     else:
-        yield "looked into", "no file: the log tells"
+        yield "looked into", "no file: the log is enough"
     if forecast.num_removed_files:
         yield "whole files", f"{pluralize(forecast.num_removed_files, 'file')} would go, nothing written"
     if forecast.num_marked_files:

@@ -1,4 +1,4 @@
-"""`ebbtide fsck`: is what the log says true of the files in storage, and what can be put right? Starts no Spark.
+"""`ebbtide fsck`: is what the log says true of the files in storage, and what can be repaired? Starts no Spark.
 
 Without `--repair` nothing is changed. A repair that gives up rows says how many, and needs a yes: from a person at the
 terminal, or as `--yes`. The exit code is 1 while there is damage that is not repaired.
@@ -27,7 +27,7 @@ from ebbtide.storage import open_store
 
 __all__ = ["run"]
 
-Repair = Annotated[bool, typer.Option("--repair", help="Put right what can be, in one commit.")]
+Repair = Annotated[bool, typer.Option("--repair", help="Repair what can be repaired, in one commit.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before giving up the rows of lost files.")]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -78,7 +78,7 @@ def _ask(result: FsckResult) -> None:
     if not _is_terminal():
         raise RequestError(
             f"The repair would remove {pluralize(len(removed), 'file')} with {shown} from the table, and nobody is "
-            "there to confirm it: the input is no terminal. Add --yes if that is meant. Nothing was changed."
+            "there to confirm it: the input is not a terminal. Add --yes if that is meant. Nothing was changed."
         )
     typer.confirm(f"Remove {pluralize(len(removed), 'file')} with {shown} from the table?", abort=True, err=True)
 

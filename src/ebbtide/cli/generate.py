@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.options import AsJson, StorageOption, TablePath, Untrusted, engine_config, parse_storage_options
-from ebbtide.cli.output import output_console, pluralize, print_json, print_note, print_pairs
+from ebbtide.cli.output import error_console, output_console, pluralize, print_json, print_note, print_pairs
 from ebbtide.commands.generate.command import generate_manifests
 from ebbtide.storage import open_store
 
@@ -27,7 +27,10 @@ def run(
     """Write symlink manifests of a table, for readers such as Presto and Athena. Does not start Spark."""
     store = open_store(path, parse_storage_options(storage_option))
     config = engine_config(untrusted=untrusted)
-    result = generate_manifests(store, "symlink_format_manifest", config=config, dry_run=dry_run)
+    with error_console().status("Reading the log") as spinner:
+        result = generate_manifests(
+            store, "symlink_format_manifest", config=config, dry_run=dry_run, on_phase=spinner.update
+        )
     if as_json:
         counts = {"numWrittenManifests": result.num_written, "numDeletedManifests": result.num_deleted}
         print_json([{"dryRun": dry_run, "version": result.version, **counts}])

@@ -50,8 +50,8 @@ def print_forecast(forecast: LayoutForecast, *, as_json: bool) -> None:
     if as_json:
         print_json([_forecast_json(forecast)])
         return
-    looked = pluralize(forecast.num_considered_files, "file")
-    lines = [("looked at", f"{looked} ({size_text(forecast.num_considered_bytes)}) of version {forecast.version}")]
+    num_files = pluralize(forecast.num_considered_files, "file")
+    lines = [("looked at", f"{num_files} ({size_text(forecast.num_considered_bytes)}) of version {forecast.version}")]
     if forecast.num_groups:
         rewritten = f"{pluralize(forecast.num_rewritten_files, 'file')} ({size_text(forecast.num_rewritten_bytes)})"
         lines.append(("would rewrite", f"{rewritten} in {pluralize(forecast.num_groups, 'group')}"))

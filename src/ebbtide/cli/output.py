@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.commands.results import format_bytes, format_share
+
 __all__ = [
     "count_text",
     "pluralize",
@@ -84,23 +86,11 @@ def pluralize(count: int, thing: str) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024:
-            return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} PiB"
+    return format_bytes(size_bytes)
 
 
 def share_text(share: float | None) -> str:
-    """A percentage; 0 and 100 only if they are exact."""
-    if share is None:
-        return "?"
-    if 0 < share < 0.001:
-        return "<0.1 %"
-    if 0.999 < share < 1:
-        return ">99.9 %"
-    return f"{share * 100:.1f} %"
+    return "?" if share is None else format_share(share)
 
 
 def share_bar(share: float | None, console: Console, *, cells: int = 10) -> Text:

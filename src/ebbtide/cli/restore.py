@@ -1,6 +1,6 @@
 """`ebbtide restore`: show an older version again, or say what that would do. Starts no Spark.
 
-Nothing is lost by it: the versions in between stay in the history, and another `restore` leads back to them.
+Nothing is lost: the versions in between stay in the history, and another `restore` can bring them back.
 """
 
 from __future__ import annotations

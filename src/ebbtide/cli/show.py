@@ -40,9 +40,9 @@ from ebbtide.cli.output import (
 from ebbtide.cli.session import spark_session
 from ebbtide.errors import RequestError
 from ebbtide.log import load_snapshot
+from ebbtide.scan.reading import read_rows
 from ebbtide.spark_border import column, spark_errors
 from ebbtide.storage import open_store
-from ebbtide.table import read
 
 __all__ = ["run"]
 
@@ -91,11 +91,12 @@ def run(
     timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
     config = engine_config(untrusted=untrusted)
     store = open_store(path, options)
-    found = load_snapshot(store, version=version, timestamp_ms=timestamp_ms, config=config).version
+    snapshot = load_snapshot(store, version=version, timestamp_ms=timestamp_ms, config=config)
+    found = snapshot.version
     verbose = bool(context.find_root().params.get("debug"))
     doing = f"reading version {found} of the table"
     with spark_session(doing=doing.capitalize(), verbose=verbose) as spark, spark_errors(doing):
-        frame = read(spark, path, version=found, storage_options=options, where=where, config=config)
+        frame = read_rows(spark, snapshot, where, storage_options=options)
         if as_json:
             lines: Sequence[bytes] = _json_lines(frame, limit)
         else:

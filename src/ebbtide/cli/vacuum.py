@@ -87,7 +87,7 @@ def run(
 def _parse_versions(text: str | None) -> tuple[int, ...]:
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
-        raise RequestError(f"--keep-versions {text!r} is no list of versions. Write it like 3,4.")
+        raise RequestError(f"--keep-versions {text!r} is not a list of versions. Write it like 3,4.")
     return tuple(map(int, parts))
 
 
@@ -98,9 +98,9 @@ def _print(result: VacuumResult) -> None:
             typer.echo(printable(path))
     metrics = result.metrics
     number = metrics.num_files_to_delete if result.is_dry_run else metrics.num_deleted_files
-    told = f"{pluralize(number, 'path')}, {size_text(metrics.size_of_data_to_delete)}"
+    summary = f"{pluralize(number, 'path')}, {size_text(metrics.size_of_data_to_delete)}"
     verb = "To delete" if result.is_dry_run else "Deleted"
-    print_note(console, f"{verb}: {told}. What was needed after {time_text(result.cutoff_ms)} UTC stays.")
+    print_note(console, f"{verb}: {summary}. What was needed after {time_text(result.cutoff_ms)} UTC stays.")
     if result.num_links:
         print_note(console, f"{pluralize(result.num_links, 'symbolic link')} left alone.")
     for other in result.other_tables:

@@ -71,7 +71,7 @@ class MatchingKeys:
 class DeleteRequest:
     """Delete the rows that `condition` chooses; all rows when it is None. `alias` is a name for the table in it.
 
-    `shown` is what the commit records when that is not `condition` itself: the user's text, before tables in
+    `display_text` is what the commit records when that is not `condition` itself: the user's text, before tables in
     subqueries were replaced by views.
     """
 
@@ -80,7 +80,7 @@ class DeleteRequest:
     alias: str | None = None
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
-    shown: str | None = None
+    display_text: str | None = None
     # TRUNCATE is a DELETE of everything under a name of its own.
     operation: Literal["DELETE", "TRUNCATE"] = "DELETE"
 
@@ -90,7 +90,7 @@ class UpdateRequest:
     """Give columns new values in the rows that `condition` chooses; in all rows when it is None.
 
     `assignments` are (column, value) in the order of the request: a column as in SQL (`a`, `a.b`, "`odd name`.c"), and
-    a value as SQL text or a Column over the old row. `alias` and `shown` are as in `DeleteRequest`.
+    a value as SQL text or a Column over the old row. `alias` and `display_text` are as in `DeleteRequest`.
     """
 
     store: ObjectStore
@@ -99,7 +99,7 @@ class UpdateRequest:
     alias: str | None = None
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
-    shown: str | None = None
+    display_text: str | None = None
 
     def __post_init__(self) -> None:
         if not self.assignments:

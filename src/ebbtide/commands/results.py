@@ -12,7 +12,16 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["CommandResult", "Metrics", "TimedMetrics", "format_count", "history_metrics", "named_metrics"]
+__all__ = [
+    "CommandResult",
+    "Metrics",
+    "TimedMetrics",
+    "format_bytes",
+    "format_count",
+    "format_share",
+    "history_metrics",
+    "named_metrics",
+]
 
 
 class Metrics(Protocol):
@@ -82,6 +91,24 @@ class CommandResult(ABC, Generic[_M]):
 
 def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_bytes(size: int) -> str:
+    number = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(number) < 1024:
+            return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:,.1f} PiB"
+
+
+def format_share(share: float) -> str:
+    """A percentage; 0 and 100 only if they are exact."""
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    if 0.999 < share < 1:
+        return ">99.9 %"
+    return f"{share * 100:.1f} %"
 
 
 def named_metrics(metrics: Any) -> dict[str, int]:

@@ -141,7 +141,7 @@ class RowIndexSet:
     def copy(self) -> RowIndexSet:
         return self._wrap(self._bitmap.copy())
 
-    def renumbered(self, left_out: RowIndexSet, *, first: int) -> RowIndexSet:
+    def renumber(self, left_out: RowIndexSet, *, first: int) -> RowIndexSet:
         """Where these rows of a file are in a copy that begins at position `first` and leaves rows out.
 
         None of these rows may be left out. A row moves up by the number of rows left out before it.

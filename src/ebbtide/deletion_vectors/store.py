@@ -18,7 +18,7 @@ from ebbtide.errors import CorruptDeletionVectorError, MissingDataFileError, Obj
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore, open_store
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 
 __all__ = ["load", "load_all"]
 
@@ -73,7 +73,7 @@ def load_all(
         else:
             loaded[index] = _parse(descriptor.inline_data, descriptor, where=f"An inline vector in {table_url}")
     files = [_VectorFile.locate(store, table_url, group, config, storage_options) for group in on_disk.values()]
-    for of_one_file in prefetched(_VectorFile.load, files, ahead=_MAX_THREADS):
+    for of_one_file in prefetch(_VectorFile.load, files, ahead=_MAX_THREADS):
         loaded.update(of_one_file)
     for index, known_rows in enumerate(num_records or ()):
         if known_rows is not None:

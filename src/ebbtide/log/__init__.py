@@ -3,20 +3,15 @@
 from ebbtide.log.checkpoint_writer import CheckpointResult, write_checkpoint
 from ebbtide.log.detail import TableDetail, clustering_columns, table_detail
 from ebbtide.log.file_tables import (
-    DELETION_VECTOR_TYPE,
     LIVE_FILES_SCHEMA,
-    TOMBSTONES_SCHEMA,
     add_files,
-    deletion_vector_ids,
 )
 from ebbtide.log.history import CommitRecord, read_commit, read_history
 from ebbtide.log.outside_files import count_outside_files
 from ebbtide.log.snapshot import Snapshot, load_snapshot
 
 __all__ = [
-    "DELETION_VECTOR_TYPE",
     "LIVE_FILES_SCHEMA",
-    "TOMBSTONES_SCHEMA",
     "CheckpointResult",
     "CommitRecord",
     "Snapshot",
@@ -24,7 +19,6 @@ __all__ = [
     "add_files",
     "clustering_columns",
     "count_outside_files",
-    "deletion_vector_ids",
     "load_snapshot",
     "read_commit",
     "read_history",

@@ -19,6 +19,7 @@ class ChangeBounds:
     """A start (a version or a time), and an end or None for the newest version. Both belong to the range.
 
     With `allow_out_of_range`, a start after the newest version means no changes, and an end after it means the newest.
+    With `enforces_retention`, a start that is older than the table's retention of removed files is refused.
     """
 
     start_version: int | None = None
@@ -26,6 +27,7 @@ class ChangeBounds:
     end_version: int | None = None
     end_timestamp_ms: int | None = None
     allow_out_of_range: bool = False
+    enforces_retention: bool = False
 
 
 def resolve_bounds(store: ObjectStore, bounds: ChangeBounds, newest: int, config: EngineConfig) -> range:

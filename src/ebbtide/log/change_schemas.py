@@ -45,7 +45,7 @@ def ensure_same_columns(metadata: Metadata, snapshot: Snapshot, *, version: int,
     what = "SCHEMA_CHANGE" if is_change else "DATA_SCHEMA"
     raise RequestError(
         f"The changes cannot be read with the columns of version {snapshot.version}: compared with version {version}, "
-        f"{problem}. Read the versions before and after that change apart.",
+        f"{problem}. Read the versions before and after that change separately.",
         error_class=f"DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_{what}",
     )
 

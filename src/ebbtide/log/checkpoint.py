@@ -26,7 +26,7 @@ from ebbtide.log.parquet_source import ParquetSource, translate_errors
 from ebbtide.log.small_actions import SmallActions
 from ebbtide.protocol.actions import Sidecar
 from ebbtide.protocol.paths import resolve_sidecar_path
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["Checkpoint", "open_checkpoint"]
@@ -84,7 +84,7 @@ class Checkpoint:
 
     def _file_sources(self) -> Iterator[ParquetSource]:
         yield from self._sources
-        yield from prefetched(partial(ParquetSource, self._store, budget=self._budget), self._sidecars)
+        yield from prefetch(partial(ParquetSource, self._store, budget=self._budget), self._sidecars)
 
 
 def open_checkpoint(store: ObjectStore, files: CheckpointFiles, config: EngineConfig) -> Checkpoint:
@@ -96,7 +96,7 @@ def open_checkpoint(store: ObjectStore, files: CheckpointFiles, config: EngineCo
         name = files.files[0].path
         scan.read(store.read(name, max_bytes=config.max_commit_bytes), version=files.version, source=name)
     else:
-        sources = tuple(prefetched(partial(ParquetSource, store, budget=budget), files.files))
+        sources = tuple(prefetch(partial(ParquetSource, store, budget=budget), files.files))
         scan.small.take(chain.from_iterable(map(_small_actions, sources)), files.files[0].path)
     header = scan.small.checkpoint_metadata
     if header is not None and header.version != files.version:

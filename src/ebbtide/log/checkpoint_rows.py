@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from ebbtide.errors import CorruptTableError
 from ebbtide.log.file_tables import STRING_MAP_TYPE
 from ebbtide.log.snapshot import Snapshot
-from ebbtide.log.stats_columns import stats_type
-from ebbtide.log.typed_stats import typed_stats
+from ebbtide.log.statistics_columns import statistics_type
+from ebbtide.log.typed_statistics import typed_statistics
 from ebbtide.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import column_mapping_mode
 from ebbtide.protocol.partition_values import arrow_type, parse_partition_value
@@ -145,7 +145,7 @@ class _AddShape:
     """Which columns `add` has besides the fixed ones, by the table's properties."""
 
     json_stats: Literal["all", "of vectors", "none"]
-    stats: pa.StructType | None
+    statistics_type: pa.StructType | None
     # By physical name.
     partitions: tuple[StructField, ...]
 
@@ -157,7 +157,7 @@ class _AddShape:
         otherwise: Literal["of vectors", "none"] = "none" if as_struct or not _has_vectors(snapshot) else "of vectors"
         return cls(
             json_stats="all" if properties.checkpoint_write_stats_as_json else otherwise,
-            stats=stats_type(snapshot.metadata, snapshot.protocol) if as_struct else None,
+            statistics_type=statistics_type(snapshot.metadata, snapshot.protocol) if as_struct else None,
             partitions=_typed_partitions(snapshot) if as_struct else (),
         )
 
@@ -179,8 +179,8 @@ class _AddShape:
             fields.append(pa.field("stats", pa.string()))
         if self.partitions:
             fields.append(pa.field("partitionValues_parsed", _partition_type(self.partitions)))
-        if self.stats is not None:
-            fields.append(pa.field("stats_parsed", self.stats))
+        if self.statistics_type is not None:
+            fields.append(pa.field("stats_parsed", self.statistics_type))
         return pa.struct(fields)
 
     def structs(self, files: pa.RecordBatch) -> pa.StructArray:
@@ -201,8 +201,8 @@ class _AddShape:
             columns.append(self._json_stats(files))
         if self.partitions:
             columns.append(_partition_structs(files.column("partition_values"), self.partitions))
-        if self.stats is not None:
-            columns.append(typed_stats(files.column("stats"), self.stats))
+        if self.statistics_type is not None:
+            columns.append(typed_statistics(files.column("stats"), self.statistics_type))
         return pa.StructArray.from_arrays(columns, fields=list(self.type))
 
     def _json_stats(self, files: pa.RecordBatch) -> pa.StringArray:

@@ -20,12 +20,21 @@ import pyarrow.parquet as pq
 from ebbtide.errors import ObjectExistsError
 from ebbtide.log.checkpoint_rows import FileRows, action_columns, file_rows, small_actions
 from ebbtide.log.last_checkpoint import write_last_checkpoint
+from ebbtide.log.listing import CheckpointFiles, list_log
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.actions import CheckpointMetadata, Sidecar, serialize_actions
 from ebbtide.protocol.features import ensure_writable, is_feature_supported
-from ebbtide.protocol.log_names import checkpoint_name, log_path, sidecar_path, v2_checkpoint_name
+from ebbtide.protocol.log_names import (
+    V2CheckpointName,
+    checkpoint_name,
+    log_path,
+    parse_log_name,
+    sidecar_path,
+    v2_checkpoint_name,
+)
+from ebbtide.storage.store import ObjectMeta
 
-__all__ = ["ACTIONS_PER_SIDECAR", "CheckpointResult", "is_checkpoint_due", "write_checkpoint"]
+__all__ = ["ACTIONS_PER_SIDECAR", "CheckpointResult", "has_checkpoint", "is_checkpoint_due", "write_checkpoint"]
 
 ACTIONS_PER_SIDECAR: Final = 50_000
 # Readers hold one row group in memory at a time and skip those without the actions they look for.
@@ -37,7 +46,7 @@ _CLASSIC_COLUMNS: Final = ("txn", "add", "remove", "metaData", "protocol", "doma
 class CheckpointResult:
     """What was written. `files` are paths below the table root, the one that makes it a checkpoint last.
 
-    `is_new` is False when another writer had already made the same checkpoint; then nothing was written.
+    `is_new` is False when the version had a checkpoint already, of whichever form; then no other was written.
     """
 
     version: int
@@ -52,6 +61,13 @@ def is_checkpoint_due(snapshot: Snapshot) -> bool:
     return snapshot.version != 0 and snapshot.version % snapshot.properties.checkpoint_interval == 0
 
 
+def has_checkpoint(snapshot: Snapshot) -> bool:
+    """Whether this version has one. UnsupportedFeatureError as for writing it."""
+    ensure_writable(snapshot.protocol, snapshot.metadata)
+    listing = list_log(snapshot.store, start_version=snapshot.version)
+    return any(files.version == snapshot.version for files in listing.checkpoints)
+
+
 def write_checkpoint(
     snapshot: Snapshot, *, now_ms: int | None = None, actions_per_sidecar: int = ACTIONS_PER_SIDECAR
 ) -> CheckpointResult:
@@ -62,6 +78,10 @@ def write_checkpoint(
     """
     ensure_writable(snapshot.protocol, snapshot.metadata)
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    known = snapshot.segment.checkpoint
+    if known is not None and known.version == snapshot.version:
+        # A second one, in another form than the hint says, would make readers that trust the hint stumble.
+        return _keep(snapshot, known, now_ms)
     if _is_v2(snapshot):
         return _write_v2(snapshot, now_ms, actions_per_sidecar)
     return _write_classic(snapshot, now_ms)
@@ -69,6 +89,23 @@ def write_checkpoint(
 
 def _is_v2(snapshot: Snapshot) -> bool:
     return snapshot.properties.checkpoint_policy == "v2" and is_feature_supported(snapshot.protocol, "v2Checkpoint")
+
+
+def _keep(snapshot: Snapshot, known: CheckpointFiles, now_ms: int) -> CheckpointResult:
+    """The checkpoint that is there. Whoever wrote it may have died before the hint was pointed at it."""
+    files = tuple(meta.path for meta in known.files)
+    num_actions = snapshot.num_files + len(snapshot.tombstones()) + len(small_actions(snapshot, now_ms=now_ms))
+    size = sum(meta.size for meta in known.files)
+    result = CheckpointResult(snapshot.version, files, num_actions, snapshot.num_files, size, is_new=False)
+    form: dict[str, Any] = {"parts": len(files)} if len(files) > 1 else {}
+    if isinstance(parse_log_name(files[0].rpartition("/")[2]), V2CheckpointName):
+        form["v2Checkpoint"] = _top_level(known.files[0])
+    write_last_checkpoint(snapshot.store, _hint(result) | form)
+    return result
+
+
+def _top_level(meta: ObjectMeta) -> dict[str, Any]:
+    return {"path": meta.path.rpartition("/")[2], "sizeInBytes": meta.size, "modificationTime": meta.last_modified_ms}
 
 
 def _write_classic(snapshot: Snapshot, now_ms: int) -> CheckpointResult:
@@ -109,8 +146,7 @@ def _write_v2(snapshot: Snapshot, now_ms: int, actions_per_sidecar: int) -> Chec
         num_add_files=files.num_adds,
         size_in_bytes=len(data) + sidecar_bytes,
     )
-    modification_time = snapshot.store.head(log_path(name)).last_modified_ms
-    top_level = {"path": name, "sizeInBytes": len(data), "modificationTime": modification_time}
+    top_level = _top_level(snapshot.store.head(log_path(name)))
     write_last_checkpoint(snapshot.store, _hint(result) | {"v2Checkpoint": top_level})
     return result
 

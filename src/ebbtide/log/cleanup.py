@@ -37,12 +37,13 @@ from ebbtide.protocol.log_names import (
     V2CheckpointName,
     parse_log_name,
 )
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["clean_expired_log", "clean_up_log"]
+__all__ = ["clean_expired_log", "clean_up_log", "truncate_log"]
 
 _DAY_MS: Final = 86_400_000
+_MINUTE_MS: Final = 60_000
 # Each try reads a whole checkpoint; a table full of broken ones can wait for the next cleanup.
 _MAX_TRIES: Final = 3
 
@@ -58,13 +59,28 @@ def clean_up_log(
     properties = snapshot.properties
     if not properties.enable_expired_log_cleanup:
         return ()
-    ensure_writable(snapshot.protocol, snapshot.metadata)
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     cutoff_ms = _midnight(now_ms - properties.log_retention_ms)
+    return _delete_below(snapshot, cutoff_ms, now_ms, config=config, dry_run=dry_run)
+
+
+def truncate_log(snapshot: Snapshot, *, retention_ms: int, config: EngineConfig, now_ms: int) -> tuple[str, ...]:
+    """Delete log files that are older than `retention_ms`, whatever the table's properties say of its history.
+
+    For a caller who was told to: otherwise as `clean_up_log`, with a cutoff at the full minute.
+    """
+    cutoff_ms = (now_ms - retention_ms) // _MINUTE_MS * _MINUTE_MS
+    return _delete_below(snapshot, cutoff_ms, now_ms, config=config, dry_run=False)
+
+
+def _delete_below(
+    snapshot: Snapshot, cutoff_ms: int, now_ms: int, *, config: EngineConfig, dry_run: bool
+) -> tuple[str, ...]:
+    ensure_writable(snapshot.protocol, snapshot.metadata)
     if not _has_expired(snapshot.store, cutoff_ms):
         return ()
     boundary = _boundary(snapshot, cutoff_ms, config)
-    if boundary is None or boundary < properties.require_checkpoint_protection_before_version:
+    if boundary is None or boundary < snapshot.properties.require_checkpoint_protection_before_version:
         return ()
     expired = [(name, meta.path) for name, meta in _log_files(snapshot.store) if _is_below(name, boundary)]
     if not dry_run:
@@ -183,7 +199,7 @@ def _delete(store: ObjectStore, expired: list[tuple[LogName, str]]) -> None:
 
 
 def _delete_each(store: ObjectStore, paths: list[str]) -> None:
-    for _ in prefetched(store.delete, paths, ahead=choose_read_ahead(store)):
+    for _ in prefetch(store.delete, paths, ahead=choose_read_ahead(store)):
         pass
 
 

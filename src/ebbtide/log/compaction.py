@@ -11,7 +11,7 @@ Actions are copied as they were written, fields that we do not know included.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -31,7 +31,7 @@ from ebbtide.protocol.actions import (
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.protocol.log_names import compacted_name, log_path
 from ebbtide.protocol.paths import canonical_path
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 
 __all__ = ["CompactionResult", "compact_log"]
 
@@ -52,11 +52,14 @@ class CompactionResult:
     is_new: bool = True
 
 
-def compact_log(snapshot: Snapshot, start: int | None = None, end: int | None = None) -> CompactionResult:
+def compact_log(
+    snapshot: Snapshot, start: int | None = None, end: int | None = None, *, dry_run: bool = False
+) -> CompactionResult:
     """Write the commits from `start` to `end`, both included, as one file.
 
-    By default everything since the newest checkpoint. RequestError when that is fewer than two commits, or when a
-    commit is missing; UnsupportedFeatureError when the table has a feature whose writer rules Ebbtide does not know.
+    By default everything since the newest checkpoint. `dry_run` reads the same and writes nothing. RequestError when
+    that is fewer than two commits, or when a commit is missing; UnsupportedFeatureError when the table has a feature
+    whose writer rules Ebbtide does not know.
     """
     ensure_writable(snapshot.protocol, snapshot.metadata)
     listing = list_log(snapshot.store)
@@ -72,18 +75,21 @@ def compact_log(snapshot: Snapshot, start: int | None = None, end: int | None = 
             f"{snapshot.config.max_commit_bytes} (EngineConfig.max_commit_bytes). Compact fewer versions."
         )
     path = log_path(compacted_name(first, last))
+    result = CompactionResult(first, last, path, len(lines), len(data))
+    if dry_run:
+        return replace(result, is_new=all(each.file.path != path for each in listing.compacted))
     try:
         snapshot.store.put_if_absent(path, data)
     except ObjectExistsError:
         # All compactions of the same commits are equivalent, so the other writer's will do.
-        return CompactionResult(first, last, path, len(lines), len(data), is_new=False)
-    return CompactionResult(first, last, path, len(lines), len(data))
+        return replace(result, is_new=False)
+    return result
 
 
 def _check_range(snapshot: Snapshot, first: int, last: int, listing: LogListing) -> None:
     if not 0 <= first < last <= snapshot.version:
         raise RequestError(
-            f"Versions {first} to {last} of {snapshot.store.url} are no range of at least two commits; the newest "
+            f"Versions {first} to {last} of {snapshot.store.url} are not a range of at least two commits; the newest "
             f"version is {snapshot.version}. Give a start below an end that exists."
         )
     missing = next((version for version in range(first, last + 1) if version not in listing.commits), None)
@@ -100,7 +106,7 @@ def _reconcile(snapshot: Snapshot, versions: range) -> list[bytes]:
     store, config = snapshot.store, snapshot.config
     paths = [log_path(f"{version:020d}.json") for version in versions]
     read = partial(store.read, max_bytes=config.max_commit_bytes)
-    for path, data in zip(paths, prefetched(read, paths, ahead=choose_read_ahead(store)), strict=True):
+    for path, data in zip(paths, prefetch(read, paths, ahead=choose_read_ahead(store)), strict=True):
         newest |= _of_commit(_lines(data, path, config.max_log_line_bytes), store.url, path)
     order = {"protocol": 0, "metaData": 1}
     return [newest[key] for key in sorted(newest, key=lambda key: order.get(key[0], 2))]

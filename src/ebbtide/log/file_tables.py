@@ -79,15 +79,15 @@ def deletion_vector_ids(vectors: pa.StructArray) -> pa.StringArray:
     return pc.binary_join_element_wise(storage_type, path, suffix, "")
 
 
-def add_files(files: pa.Table) -> Iterator[AddFile]:
-    """The rows of a live-files table as actions. They add nothing new, so `data_change` is false."""
+def add_files(files: pa.Table, *, data_change: bool = False) -> Iterator[AddFile]:
+    """The rows of a live-files table as actions. Files that are live add nothing new: `data_change` is for others."""
     for row in _rows(files):
         yield AddFile(
             path=row["path"],
             partition_values=dict(row["partition_values"] or ()),
             size=row["size"],
             modification_time=row["modification_time"],
-            data_change=False,
+            data_change=data_change,
             stats=row["stats"],
             tags=_optional_map(row["tags"]),
             deletion_vector=_descriptor(row["deletion_vector"]),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ebbtide.errors import CorruptTableError
 from ebbtide.log.file_tables import DELETION_VECTOR_TYPE, LIVE_FILES_SCHEMA, STRING_MAP_TYPE, TOMBSTONES_SCHEMA
-from ebbtide.log.parsed_stats import stats_as_json
+from ebbtide.log.parsed_statistics import statistics_as_json
 
 __all__ = ["ADD_CHILDREN", "REMOVE_CHILDREN", "live_file_batch", "partition_values_of_parsed", "tombstone_batch"]
 
@@ -117,7 +117,7 @@ def _vectors(values: pa.StructArray, source: str) -> pa.StructArray:
 def _with_parsed_stats(stats: pa.StringArray, parsed: pa.Array | None) -> pa.StringArray:
     if parsed is None or not stats.null_count:
         return stats
-    return pc.coalesce(stats, stats_as_json(parsed))
+    return pc.coalesce(stats, statistics_as_json(parsed))
 
 
 def partition_values_of_parsed(parsed: pa.StructArray) -> pa.MapArray:

@@ -15,7 +15,7 @@ from ebbtide.log.table_state import read_head
 from ebbtide.protocol.actions import Action, CommitInfo, parse_commit
 from ebbtide.protocol.log_names import commit_name, log_path
 from ebbtide.storage.links import ensure_no_links_outside
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
 __all__ = ["CommitRecord", "read_commit", "read_history"]
@@ -105,7 +105,7 @@ def read_history(
     by_file = file_times(listing.commits)
     own_times = _in_commit_times(store, config)
     read = partial(_readable_commit_info, store, config=config)
-    infos = prefetched(read, [listing.commits[version] for version in versions], ahead=choose_read_ahead(store))
+    infos = prefetch(read, [listing.commits[version] for version in versions], ahead=choose_read_ahead(store))
     return [
         CommitRecord(version, _timestamp(version, info, own_times, by_file[version]), info)
         for version, info in zip(versions, infos, strict=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ebbtide.errors import CorruptTableError, ObjectNotFoundError
 from ebbtide.protocol.json_fields import JsonFields, load_json_object
 from ebbtide.protocol.log_names import (
+    DROP_NOTE,
     LAST_CHECKPOINT,
     LOG_DIRECTORY,
     CheckpointName,
@@ -57,6 +58,8 @@ class LogListing:
     # Newest first; several checkpoints of one version are alternatives.
     checkpoints: tuple[CheckpointFiles, ...] = ()
     has_log_files: bool = False
+    # A DROP TABLE has begun.
+    is_being_dropped: bool = False
 
     @property
     def latest_version(self) -> int | None:
@@ -72,10 +75,11 @@ def list_log(store: ObjectStore, *, start_version: int = 0) -> LogListing:
     compacted: list[CompactedFile] = []
     parts: dict[tuple[int, int], dict[int, ObjectMeta]] = {}
     checkpoints: list[CheckpointFiles] = []
-    has_log_files = False
+    has_log_files = is_being_dropped = False
     for meta in store.list_directory(LOG_DIRECTORY, start_after=start_after):
         name = parse_log_name(meta.path.rpartition("/")[2])
-        has_log_files = has_log_files or name is not None
+        is_being_dropped = is_being_dropped or meta.path == log_path(DROP_NOTE)
+        has_log_files = has_log_files or name is not None or is_being_dropped
         match name:
             case CommitName(version):
                 commits[version] = meta
@@ -94,7 +98,7 @@ def list_log(store: ObjectStore, *, start_version: int = 0) -> LogListing:
             checkpoints.append(CheckpointFiles(version, tuple(found[part] for part in sorted(found))))
     # The sort is stable: within a version, a single file comes before a multi-part checkpoint.
     checkpoints.sort(key=lambda checkpoint: -checkpoint.version)
-    return LogListing(start_version, commits, tuple(compacted), tuple(checkpoints), has_log_files)
+    return LogListing(start_version, commits, tuple(compacted), tuple(checkpoints), has_log_files, is_being_dropped)
 
 
 def look_ahead(store: ObjectStore, start_version: int, *, at_most: int) -> LogListing | None:

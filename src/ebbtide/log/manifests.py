@@ -1,8 +1,8 @@
 """Which files does a table consist of, for readers that do not know its log?
 
 A symlink manifest is a text file with the absolute path of each data file, one per line; a partitioned table has one
-per partition. Presto, Athena and their kin read them. A manifest cannot say that rows of a file are deleted, nor which
-column of a file is which, so tables with deletion vectors or column mapping have none.
+per partition. Presto, Athena and similar engines read them. A manifest cannot say that rows of a file are deleted, nor
+which column of a file is which, so tables with deletion vectors or column mapping have none.
 
     _symlink_format_manifest/manifest
     _symlink_format_manifest/city=Oslo/manifest
@@ -20,7 +20,7 @@ from ebbtide.errors import RequestError
 from ebbtide.log.snapshot import Snapshot
 from ebbtide.protocol.partition_values import partition_directory
 from ebbtide.protocol.paths import resolve_data_path
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 
 __all__ = ["MANIFEST_DIRECTORY", "Manifests", "manifests_of", "write_manifests"]
 
@@ -61,7 +61,7 @@ def manifests_of(snapshot: Snapshot, only: Iterable[PartitionValues] | None = No
 def write_manifests(snapshot: Snapshot, manifests: Manifests) -> None:
     """Put every manifest, then delete those that are stale: a reader may see a file too many, never too few."""
     store = snapshot.store
-    for _ in prefetched(lambda item: store.put(*item), list(manifests.contents.items()), ahead=_ahead(snapshot)):
+    for _ in prefetch(lambda item: store.put(*item), list(manifests.contents.items()), ahead=_ahead(snapshot)):
         pass
     for path in manifests.stale:
         store.delete(path)

@@ -79,13 +79,13 @@ class _RangeFile(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._meta.size - self._position)
         length = left if size < 0 else min(size, left)
-        data = self._known(length)
+        data = self._find_fetched(length)
         if data is None:
             data = self._store.read_range(self._meta.path, self._position, length)
         self._position += len(data)
         return data
 
-    def _known(self, length: int) -> bytes | None:
+    def _find_fetched(self, length: int) -> bytes | None:
         for start, data in self.fetched.items():
             offset = self._position - start
             if offset >= 0 and offset + length <= len(data):
@@ -198,7 +198,7 @@ class ParquetSource:
         self._budget.spend(self.name, action, table.nbytes)
         column = table.column(action)
         column.validate(full=True)
-        return [_present(chunk) for chunk in column.chunks if chunk.null_count < len(chunk)]
+        return [_drop_nulls(chunk) for chunk in column.chunks if chunk.null_count < len(chunk)]
 
     def _leaves(self, action: str, wanted: set[str]) -> list[int]:
         """The Parquet columns below the given children of an action."""
@@ -272,7 +272,7 @@ def _bytes_of_references(table: pa.Table) -> int:
     return total
 
 
-def _present(chunk: pa.StructArray) -> pa.StructArray:
+def _drop_nulls(chunk: pa.StructArray) -> pa.StructArray:
     """The non-null values; a view where they are adjacent, as in most writers' checkpoints."""
     if not chunk.null_count:
         return chunk

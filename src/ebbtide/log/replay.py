@@ -1,7 +1,7 @@
 """Which files are live after a set of actions?
 
 A logical file is (path, deletion-vector id), everywhere: changing a vector is a `remove` of the old pair and an `add`
-of the new one. `LiveFiles` holds the live ones as Arrow batches and `LiveFiles.replayed` gives the state after more
+of the new one. `LiveFiles` holds the live ones as Arrow batches and `LiveFiles.replay` gives the state after more
 commits. Only the slices that a commit touches are copied, so each further commit costs a look at the paths, not a copy
 of the table.
 
@@ -39,10 +39,10 @@ class _Slice:
     # One text per file, however its path is spelled; the same buffers as `rows.path` for ordinary paths.
     canonical: pa.StringArray
 
-    def filtered(self, mask: pa.BooleanArray) -> _Slice:
+    def filter(self, mask: pa.BooleanArray) -> _Slice:
         return _Slice(self.rows.filter(mask), self.canonical.filter(mask))
 
-    def joined(self, other: _Slice) -> _Slice:
+    def join(self, other: _Slice) -> _Slice:
         rows = pa.Table.from_batches([self.rows, other.rows]).combine_chunks().to_batches()[0]
         return _Slice(rows, pa.concat_arrays([self.canonical, other.canonical]))
 
@@ -83,7 +83,7 @@ class LiveFiles:
         arrays = [file_keys(part.canonical, part.rows.column("deletion_vector")) for part in self.slices]
         return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
 
-    def replayed(
+    def replay(
         self, adds: FileActions, removes: FileActions, table_url: str, *, allow_repeats: bool = False
     ) -> LiveFiles:
         """The state after the given actions, which all come from commits later than this state."""
@@ -118,7 +118,7 @@ class LiveFiles:
                 continue
             keys = file_keys(part.canonical, part.rows.column("deletion_vector")).to_pylist()
             keep = [key not in touched_keys for key in keys]
-            remaining = part.filtered(pa.array(keep, pa.bool_()))
+            remaining = part.filter(pa.array(keep, pa.bool_()))
             if remaining.rows.num_rows:
                 kept.append(remaining)
         return tuple(kept)
@@ -206,7 +206,7 @@ def _select(slices: list[_Slice], rows: list[int]) -> list[_Slice]:
     start = 0
     for part in slices:
         end = start + part.rows.num_rows
-        part = part.filtered(pa.array([row in wanted for row in range(start, end)], pa.bool_()))
+        part = part.filter(pa.array([row in wanted for row in range(start, end)], pa.bool_()))
         if part.rows.num_rows:
             selected.append(part)
         start = end
@@ -223,7 +223,7 @@ def _append(slices: tuple[_Slice, ...], new: Iterable[_Slice]) -> tuple[_Slice, 
             if left > 2 * right or left + right > _SLICE_ROWS:
                 break
             right_slice = result.pop()
-            result.append(result.pop().joined(right_slice))
+            result.append(result.pop().join(right_slice))
     return tuple(result)
 
 

@@ -70,12 +70,12 @@ def segments(listing: LogListing, *, version: int | None, table_url: str) -> Ite
     latest = listing.latest_version
     if latest is None:
         raise CorruptTableError(
-            f"the log of {table_url} has neither a commit nor a complete checkpoint; files were lost",
+            f"the log of {table_url} has neither a commit nor a complete checkpoint; {_why_lost(listing)}",
             error_class="DELTA_TRUNCATED_TRANSACTION_LOG",
         )
     target = latest if version is None else version
     if target > latest or target < 0:
-        raise _no_such_version(listing, target, latest, table_url)
+        raise _no_such_version_error(listing, target, latest, table_url)
     is_first = True
     for checkpoint in (*(c for c in listing.checkpoints if c.version <= target), None):
         first = 0 if checkpoint is None else checkpoint.version + 1
@@ -88,7 +88,7 @@ def segments(listing: LogListing, *, version: int | None, table_url: str) -> Ite
             if not is_first:
                 return
             if checkpoint is None and _starts_late(listing):
-                raise _truncated(listing, target, version, latest, table_url) from None
+                raise _truncated_log_error(listing, target, version, latest, table_url) from None
             raise
         is_first = False
         commit = listing.commits.get(target)
@@ -115,7 +115,7 @@ def cover(listing: LogListing, first: int, target: int, *, table_url: str, use_c
         commit = listing.commits.get(version)
         log_file = ends.get(version) or (LogFile(version, version, commit) if commit else None)
         if log_file is None:
-            raise _gap(listing, first, target, version, table_url)
+            raise _gap_error(listing, first, target, version, table_url)
         log_files.append(log_file)
         version = log_file.end_version + 1
     return log_files
@@ -128,11 +128,15 @@ def earliest_version(listing: LogListing) -> int | None:
     return listing.checkpoints[-1].version if listing.checkpoints else None
 
 
+def _why_lost(listing: LogListing) -> str:
+    return "a DROP TABLE did not finish; run it again" if listing.is_being_dropped else "files were lost"
+
+
 def _starts_late(listing: LogListing) -> bool:
     return 0 not in listing.commits and not any(run.version == 0 for run in listing.compacted)
 
 
-def _gap(listing: LogListing, first: int, target: int, missing: int, table_url: str) -> CorruptTableError:
+def _gap_error(listing: LogListing, first: int, target: int, missing: int, table_url: str) -> CorruptTableError:
     present = sorted(version for version in listing.commits if first <= version <= target)
     after = next((version for version in present if version > missing), target)
     shown = str(missing) if after <= missing + 1 else f"{missing} to {after - 1}"
@@ -143,19 +147,19 @@ def _gap(listing: LogListing, first: int, target: int, missing: int, table_url: 
     )
 
 
-def _truncated(
+def _truncated_log_error(
     listing: LogListing, target: int, version: int | None, latest: int, table_url: str
 ) -> CorruptTableError | VersionNotFoundError:
     if version is not None and earliest_version(listing) is not None:
-        return _no_such_version(listing, target, latest, table_url)
+        return _no_such_version_error(listing, target, latest, table_url)
     return CorruptTableError(
         f"the log of {table_url} starts at version {min(listing.commits, default=target)} without a complete "
-        f"checkpoint at or before version {target}, so that version cannot be rebuilt; files were lost",
+        f"checkpoint at or before version {target}, so that version cannot be rebuilt; {_why_lost(listing)}",
         error_class="DELTA_TRUNCATED_TRANSACTION_LOG",
     )
 
 
-def _no_such_version(listing: LogListing, target: int, latest: int, table_url: str) -> VersionNotFoundError:
+def _no_such_version_error(listing: LogListing, target: int, latest: int, table_url: str) -> VersionNotFoundError:
     earliest = earliest_version(listing)
     known = f"versions {latest if earliest is None else earliest} to {latest} are available"
     reason = "does not exist yet" if target > latest else "does not exist" if target < 0 else "was cleaned up"

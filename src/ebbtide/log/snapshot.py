@@ -153,7 +153,7 @@ def _carry_forward(store: ObjectStore, hint: Snapshot, version: int | None, conf
             return None
         scan = scan_log_files(store, log_files, config)
         adds, removes = scan.file_actions()
-        live = hint.live.replayed(adds, removes, store.url)
+        live = hint.live.replay(adds, removes, store.url)
     except (CorruptTableError, ObjectNotFoundError):
         return None
     ensure_inside_root(live, store, config)

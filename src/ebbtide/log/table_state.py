@@ -23,7 +23,7 @@ from ebbtide.log.segment import LogFile, Segment, find_log, segments
 from ebbtide.log.small_actions import SmallActions
 from ebbtide.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from ebbtide.protocol.features import ensure_readable
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 from ebbtide.storage.store import ObjectStore
 
 __all__ = ["TableHead", "TableState", "read_head", "read_state", "scan_log_files"]
@@ -96,7 +96,7 @@ def scan_log_files(store: ObjectStore, log_files: tuple[LogFile, ...], config: E
     scan = CommitScan(config)
     read = partial(store.read, max_bytes=config.max_commit_bytes)
     paths = [log_file.file.path for log_file in log_files]
-    for log_file, data in zip(log_files, prefetched(read, paths, ahead=choose_read_ahead(store)), strict=True):
+    for log_file, data in zip(log_files, prefetch(read, paths, ahead=choose_read_ahead(store)), strict=True):
         scan.read(data, version=log_file.end_version, source=log_file.file.path)
     return scan
 
@@ -169,7 +169,7 @@ def _replay(
         if opened.checkpoint is not None:
             live = LiveFiles.of_checkpoint(opened.checkpoint.live_files(), store.url, allow_repeats=allow_repeats)
         adds, removes = opened.scan.file_actions()
-        live = live.replayed(adds, removes, store.url, allow_repeats=allow_repeats)
+        live = live.replay(adds, removes, store.url, allow_repeats=allow_repeats)
         return TableState(opened.head, live, removes)
     except _Unusable as error:
         failures.append(error)

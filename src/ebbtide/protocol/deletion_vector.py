@@ -42,7 +42,6 @@ _MAX_EXACT_FLOAT = 2**53
 
 _CANNOT_RECONSTRUCT_PATH = "DELTA_CANNOT_RECONSTRUCT_PATH_FROM_URI"
 
-_FILE_NAME = re.compile(r"deletion_vector_([^./\\]+)\.bin")
 # scheme ":" ["//" authority] path; a query or fragment would not be part of the object's name, so neither may follow.
 _ABSOLUTE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/?#]*)(?=/)|(?!//))(/[^?#]*[^/?#])")
 _NOT_IN_A_URI = re.compile(r"%(?![0-9A-Fa-f]{2})|[\x00-\x20\x7f\"<>\[\\\]^`{|}]")

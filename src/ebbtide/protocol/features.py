@@ -99,7 +99,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         _writer("changeDataFeed", legacy=4),
         _writer("generatedColumns", legacy=4),
         Feature("columnMapping", "reader-writer", readable=True, writable=True, legacy_versions=(2, 5)),
-        _writer("identityColumns", legacy=6, note="rows can be deleted; new rows are refused where they are written"),
+        _writer("identityColumns", legacy=6),
         # Known by name only.
         _both("deletionVectors"),
         _both("timestampNtz"),

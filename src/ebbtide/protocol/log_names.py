@@ -16,6 +16,7 @@ from ebbtide.protocol.json_fields import INT64_MAX
 
 __all__ = [
     "CHANGE_DATA_DIRECTORY",
+    "DROP_NOTE",
     "LAST_CHECKPOINT",
     "LAST_VACUUM_INFO",
     "LOG_DIRECTORY",
@@ -42,6 +43,8 @@ SIDECAR_DIRECTORY: Final = "_delta_log/_sidecars"
 CHANGE_DATA_DIRECTORY: Final = "_change_data"
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 LAST_VACUUM_INFO: Final = "_last_vacuum_info"
+# There while a DROP TABLE of Ebbtide is at work, or after one that did not finish.
+DROP_NOTE: Final = "_ebbtide_drop"
 
 _NAME = re.compile(
     r"(?P<version>[0-9]{20})\."

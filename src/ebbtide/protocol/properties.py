@@ -81,12 +81,12 @@ class Property(Generic[T]):
             text = instance.raw(key)
             if text is not None:
                 try:
-                    return self.parsed(text)
+                    return self.parse(text)
                 except ValueError as error:
                     raise CorruptTableError(f"the table property {self.name} = '{text[:80]}' {error}") from error
         return self.default
 
-    def parsed(self, text: str) -> T:
+    def parse(self, text: str) -> T:
         """The typed value of `text`. The text of the ValueError completes a sentence that names the property."""
         return self._parse(text)
 
@@ -191,6 +191,12 @@ class TableProperties:
     log_retention_ms = Property(
         "logRetentionDuration", 30 * 86_400_000, parse_duration_ms, "how long history below a checkpoint is kept"
     )
+    drop_feature_retention_ms = Property(
+        "dropFeatureTruncateHistory.retentionDuration",
+        86_400_000,
+        parse_duration_ms,
+        "how long history is kept by DROP FEATURE ... TRUNCATE HISTORY",
+    )
     enable_expired_log_cleanup = Property("enableExpiredLogCleanup", True, _boolean, "old log files may be deleted")
     set_transaction_retention_ms: Property[int | None] = Property(
         "setTransactionRetentionDuration", None, parse_duration_ms, "how long idempotent writers are remembered"
@@ -261,7 +267,7 @@ class TableProperties:
         return cls(configuration)
 
     @classmethod
-    def declared(cls) -> Iterator[Property[Any]]:
+    def declarations(cls) -> Iterator[Property[Any]]:
         """Every property of this class, in the order of declaration: the source of the documentation page."""
         return (value for value in vars(cls).values() if isinstance(value, Property))
 
@@ -269,11 +275,11 @@ class TableProperties:
     def check(cls, configuration: Mapping[str, str]) -> None:
         """Raise RequestError for the first declared property in `configuration` whose value does not parse."""
         values = {key.lower(): value for key, value in configuration.items()}
-        for declared in cls.declared():
+        for declared in cls.declarations():
             for key in declared.keys:
                 try:
                     if key in values:
-                        declared.parsed(values[key])
+                        declared.parse(values[key])
                 except ValueError as error:
                     message = f"the table property {declared.name} = '{values[key][:80]}' {error}"
                     raise RequestError(message) from error
@@ -282,11 +288,6 @@ class TableProperties:
         """The text of a property, declared or not; the key's case does not matter."""
         entry = self._values.get(key.lower())
         return None if entry is None else entry[1]
-
-    @property
-    def unknown(self) -> dict[str, str]:
-        """Properties that this class does not declare, constraints and feature marks included, as they were written."""
-        return {key: value for folded, (key, value) in self._values.items() if folded not in _DECLARED_KEYS}
 
     @property
     def constraints(self) -> dict[str, str]:
@@ -307,5 +308,4 @@ class TableProperties:
         return f"TableProperties({dict(self._values.values())!r})"
 
 
-_CANONICAL_NAMES: Final = frozenset(declared.name for declared in TableProperties.declared())
-_DECLARED_KEYS: Final = frozenset(key for declared in TableProperties.declared() for key in declared.keys)
+_CANONICAL_NAMES: Final = frozenset(declared.name for declared in TableProperties.declarations())

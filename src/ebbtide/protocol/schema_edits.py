@@ -86,7 +86,7 @@ def move_field(schema: StructType, path: FieldPath, place: Place) -> StructType:
     """The schema with the field at another place among its neighbours."""
 
     def move(struct: StructType) -> StructType:
-        moved = _named(struct, path)
+        moved = _require_field(struct, path)
         if place.after is not None and place.after.lower() == moved.name.lower():
             return struct
         return _insert(StructType(tuple(item for item in struct.fields if item is not moved)), moved, place, path)
@@ -104,7 +104,7 @@ def rename_field(schema: StructType, path: FieldPath, name: str) -> StructType:
                 "does not count).",
                 error_class="FIELD_ALREADY_EXISTS",
             )
-        renamed = _named(struct, path)
+        renamed = _require_field(struct, path)
         return StructType(tuple(replace(item, name=name) if item is renamed else item for item in struct.fields))
 
     return _edit_parent(schema, path, rename, "INVALID_FIELD_NAME")
@@ -131,7 +131,7 @@ def drop_field(schema: StructType, path: FieldPath) -> StructType:
     """The schema without the field. RequestError for the only field of a struct, and for what is no struct's field."""
 
     def drop(struct: StructType) -> StructType:
-        dropped = _named(struct, path)
+        dropped = _require_field(struct, path)
         if len(struct.fields) == 1:
             raise RequestError(
                 f"The column '{shown_path(path)}' cannot be dropped: it is the only one there, and a table or a struct "
@@ -147,7 +147,7 @@ def replace_field(schema: StructType, path: FieldPath, change: Callable[[StructF
     """The schema with the field at the path changed."""
 
     def change_one(struct: StructType) -> StructType:
-        changed = _named(struct, path)
+        changed = _require_field(struct, path)
         return StructType(tuple(change(item) if item is changed else item for item in struct.fields))
 
     return _edit_parent(schema, path, change_one, "INVALID_FIELD_NAME")
@@ -157,7 +157,7 @@ def _insert(struct: StructType, field: StructField, place: Place | None, path: F
     fields = struct.fields
     at = len(fields)
     if place is not None:
-        at = 0 if place.after is None else fields.index(_named(struct, (*path[:-1], place.after))) + 1
+        at = 0 if place.after is None else fields.index(_require_field(struct, (*path[:-1], place.after))) + 1
     return StructType((*fields[:at], field, *fields[at:]))
 
 
@@ -196,7 +196,7 @@ def _step(current: DataType, part: str, path: FieldPath, place: int) -> tuple[st
     lowered = part.lower()
     match current:
         case StructType():
-            found = _named(current, path, place)
+            found = _require_field(current, path, place)
             return found.name, found.type
         case ArrayType() if lowered == "element":
             return lowered, current.element_type
@@ -221,7 +221,7 @@ def _with_part(current: DataType, part: str, new: DataType) -> DataType:
     return current
 
 
-def _named(struct: StructType, path: FieldPath, place: int = -1) -> StructField:
+def _require_field(struct: StructType, path: FieldPath, place: int = -1) -> StructField:
     found = struct.get(path[place])
     if found is None:
         raise UnknownColumnError(

@@ -26,9 +26,13 @@ from ebbtide.protocol.schema import (
     parse_schema,
 )
 
-__all__ = ["evolved_metadata", "evolved_schema", "mapped_metadata", "with_schema"]
+__all__ = ["evolved_metadata", "evolved_schema", "mapped_metadata", "unmapped_metadata", "with_schema"]
 
+MAPPING_MODE: Final = "delta.columnMapping.mode"
 MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
+_MAPPING_NOTES: Final = frozenset(
+    {COLUMN_ID, PHYSICAL_NAME, "delta.columnMapping.nested.ids", "parquet.field.id", "parquet.field.nested.ids"}
+)
 
 _NewField = Callable[[StructField], StructField]
 
@@ -46,7 +50,7 @@ def evolved_metadata(metadata: Metadata, incoming: StructType, *, column_mapping
     if column_mapping_mode == "none":
         return replace(metadata, schema_string=evolved_schema(schema, incoming).to_schema_string())
     mapping = _Mapping(max(_highest_id(schema), int(metadata.configuration.get(MAX_COLUMN_ID, 0))))
-    evolved = _merge_struct(schema, incoming, mapping.mapped)
+    evolved = _merge_struct(schema, incoming, mapping.map_field)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(mapping.highest)}
     return replace(metadata, schema_string=evolved.to_schema_string(), configuration=configuration)
 
@@ -55,15 +59,33 @@ def mapped_metadata(metadata: Metadata) -> Metadata:
     """The metadata with an id for every field, and its name as physical name: that is what existing files have."""
     highest = TableProperties.parse(metadata.configuration).column_mapping_max_column_id
 
-    def named(field: StructField) -> StructField:
+    def name_field(field: StructField) -> StructField:
         nonlocal highest
         highest += 1
-        noted = {**field.metadata, COLUMN_ID: highest, PHYSICAL_NAME: field.name}
-        return replace(field, type=_each_field(field.type, named), metadata=noted)
+        metadata = {**field.metadata, COLUMN_ID: highest, PHYSICAL_NAME: field.name}
+        return replace(field, type=_each_field(field.type, name_field), metadata=metadata)
 
-    schema = _each_field(parse_schema(metadata.schema_string), named)
+    schema = _each_field(parse_schema(metadata.schema_string), name_field)
     assert isinstance(schema, StructType)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
+    return replace(metadata, schema_string=schema.to_schema_string(), configuration=configuration)
+
+
+def unmapped_metadata(metadata: Metadata, *, keeps_mode: bool) -> Metadata:
+    """The metadata without column mapping: its files must have the names of the columns.
+
+    `keeps_mode`: the property stays, as 'none'.
+    """
+
+    def unmap(field: StructField) -> StructField:
+        kept = {key: value for key, value in field.metadata.items() if key not in _MAPPING_NOTES}
+        return replace(field, type=_each_field(field.type, unmap), metadata=kept)
+
+    schema = _each_field(parse_schema(metadata.schema_string), unmap)
+    assert isinstance(schema, StructType)
+    mapping = {MAPPING_MODE.lower(), MAX_COLUMN_ID.lower()}
+    kept = {key: value for key, value in metadata.configuration.items() if key.lower() not in mapping}
+    configuration = {**kept, MAPPING_MODE: "none"} if keeps_mode else kept
     return replace(metadata, schema_string=schema.to_schema_string(), configuration=configuration)
 
 
@@ -74,15 +96,15 @@ def with_schema(metadata: Metadata, schema: StructType) -> Metadata:
         return replace(metadata, schema_string=schema.to_schema_string())
     highest = max(_highest_id(schema), properties.column_mapping_max_column_id)
 
-    def mapped(field: StructField) -> StructField:
+    def map_field(field: StructField) -> StructField:
         nonlocal highest
-        noted = dict(field.metadata)
-        if COLUMN_ID not in noted:
+        metadata = dict(field.metadata)
+        if COLUMN_ID not in metadata:
             highest += 1
-            noted |= {COLUMN_ID: highest, PHYSICAL_NAME: f"col-{uuid4()}"}
-        return replace(field, type=_each_field(field.type, mapped), metadata=noted)
+            metadata |= {COLUMN_ID: highest, PHYSICAL_NAME: f"col-{uuid4()}"}
+        return replace(field, type=_each_field(field.type, map_field), metadata=metadata)
 
-    numbered = _each_field(schema, mapped)
+    numbered = _each_field(schema, map_field)
     assert isinstance(numbered, StructType)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
     return replace(metadata, schema_string=numbered.to_schema_string(), configuration=configuration)
@@ -94,10 +116,10 @@ class _Mapping:
     def __init__(self, highest: int) -> None:
         self.highest = highest
 
-    def mapped(self, field: StructField) -> StructField:
+    def map_field(self, field: StructField) -> StructField:
         self.highest += 1
         metadata = {COLUMN_ID: self.highest, PHYSICAL_NAME: f"col-{uuid4()}"}
-        return StructField(field.name, _new_type(field.type, self.mapped), True, metadata)
+        return StructField(field.name, _new_type(field.type, self.map_field), True, metadata)
 
 
 def _plain(field: StructField) -> StructField:

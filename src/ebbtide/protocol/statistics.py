@@ -107,7 +107,7 @@ class FileStatistics:
             return {}
         return found if isinstance(found, dict) and _is_shallow(found) else {}
 
-    def restated(
+    def with_values(
         self,
         *,
         num_records: int,

@@ -1,8 +1,6 @@
 """Which files can matter? Partition values and min/max bounds, evaluated on the driver."""
 
 from ebbtide.pruning.conjuncts import (
-    Conjuncts,
-    classify_conjuncts,
     is_partition_only,
     nondeterministic_functions,
     partition_only_conjuncts,
@@ -13,9 +11,7 @@ from ebbtide.pruning.prune import prune
 from ebbtide.pruning.scope import Scope
 
 __all__ = [
-    "Conjuncts",
     "Scope",
-    "classify_conjuncts",
     "harmless_part",
     "is_partition_only",
     "nondeterministic_functions",

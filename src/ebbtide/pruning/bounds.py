@@ -1,4 +1,4 @@
-"""Between which values does a column lie in each file, as far as the log tells?
+"""Between which values does a column lie in each file, as far as the log says?
 
 `statistics_bounds` reads `stats` (untrusted JSON, perhaps from another engine or for an older column type) and
 `partition_bounds` reads `partitionValues`. Both give outer bounds: every value of the file lies within them. A bound

@@ -7,7 +7,6 @@ and all err on the same side: a part that cannot be classified is a data predica
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from ebbtide.protocol.schema import StructType
@@ -16,8 +15,6 @@ from ebbtide.pruning.predicate import And, Or, Predicate
 from ebbtide.pruning.scope import References, Scope
 
 __all__ = [
-    "Conjuncts",
-    "classify_conjuncts",
     "conjuncts_of",
     "is_partition_only",
     "nondeterministic_functions",
@@ -35,19 +32,6 @@ NONDETERMINISTIC: Final = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Conjuncts:
-    """A condition taken apart: `metadata` and `data` together are all of it.
-
-    `implied` follows from the data predicates and uses partition columns only: it may narrow a search but never
-    replaces a data predicate.
-    """
-
-    metadata: tuple[str, ...]
-    data: tuple[str, ...]
-    implied: tuple[str, ...]
-
-
 def split_conjuncts(condition: str) -> list[str]:
     """The texts whose conjunction is the condition. A text that cannot be parsed is its own only conjunct."""
     parsed = parse_condition(condition)
@@ -59,17 +43,13 @@ def is_partition_only(
     schema: StructType,
     partition_columns: Collection[str],
     alias: str | None = None,
-    *,
-    case_sensitive: bool = False,
 ) -> bool | None:
     """Whether partition values alone decide the condition; None when that is unknown.
 
     A subquery or a non-deterministic function makes it False.
     """
     parsed = parse_condition(condition)
-    return _is_metadata_only(
-        parsed, parsed.root, Scope(schema, tuple(partition_columns), "none", alias, case_sensitive)
-    )
+    return _is_metadata_only(parsed, parsed.root, Scope(schema, tuple(partition_columns), "none", alias))
 
 
 def partition_only_conjuncts(
@@ -77,36 +57,12 @@ def partition_only_conjuncts(
     schema: StructType,
     partition_columns: Collection[str],
     alias: str | None = None,
-    *,
-    case_sensitive: bool = False,
 ) -> list[str]:
     """Texts over partition columns that hold wherever the condition does, including those implied through OR."""
-    parts = classify_conjuncts(condition, schema, partition_columns, alias, case_sensitive=case_sensitive)
-    return [*parts.metadata, *parts.implied]
-
-
-def classify_conjuncts(
-    condition: str,
-    schema: StructType,
-    partition_columns: Collection[str],
-    alias: str | None = None,
-    *,
-    case_sensitive: bool = False,
-) -> Conjuncts:
     parsed = parse_condition(condition)
-    scope = Scope(schema, tuple(partition_columns), "none", alias, case_sensitive)
-    metadata: list[str] = []
-    data: list[str] = []
-    implied: list[str] = []
-    for part in conjuncts_of(parsed):
-        text = parsed.text(part.span)
-        if _is_metadata_only(parsed, part, scope):
-            metadata.append(text)
-        else:
-            data.append(text)
-            weaker = _implied(parsed, part, scope)
-            implied.extend(() if weaker is None else (weaker,))
-    return Conjuncts(tuple(metadata), tuple(data), tuple(implied))
+    scope = Scope(schema, tuple(partition_columns), "none", alias)
+    implied = (_implied_condition(parsed, part, scope) for part in conjuncts_of(parsed))
+    return [text for text in implied if text is not None]
 
 
 def conjuncts_of(parsed: ParsedCondition) -> tuple[Predicate, ...]:
@@ -138,13 +94,13 @@ def _is_metadata_only(parsed: ParsedCondition, part: Predicate, scope: Scope) ->
     return True if references.is_complete else None
 
 
-def _implied(parsed: ParsedCondition, part: Predicate, scope: Scope) -> str | None:
+def _implied_condition(parsed: ParsedCondition, part: Predicate, scope: Scope) -> str | None:
     """What a part implies about partition columns: of an AND either side, of an OR both sides or nothing."""
     if _is_metadata_only(parsed, part, scope):
         return parsed.text(part.span)
     if not isinstance(part, And | Or):
         return None
-    sides = [_implied(parsed, side, scope) for side in part.parts]
+    sides = [_implied_condition(parsed, side, scope) for side in part.parts]
     texts = [side for side in sides if side is not None]
     if isinstance(part, Or) and len(texts) < len(sides):
         return None

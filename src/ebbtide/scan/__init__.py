@@ -3,17 +3,13 @@
 from ebbtide.scan.dataframe import PositionedScan, scan_files, scan_rows, scan_with_positions
 from ebbtide.scan.files import ScanFile, resolve_adds, resolve_file, resolve_files
 from ebbtide.scan.flagged_rows import scan_flagged
-from ebbtide.scan.kept_rows import AllRows, KeptRows, OnlyRows, WithoutRows, without_rows
+from ebbtide.scan.kept_rows import without_rows
 from ebbtide.scan.row_ids import RowIdColumns
 
 __all__ = [
-    "AllRows",
-    "KeptRows",
-    "OnlyRows",
     "PositionedScan",
     "RowIdColumns",
     "ScanFile",
-    "WithoutRows",
     "resolve_adds",
     "resolve_file",
     "resolve_files",

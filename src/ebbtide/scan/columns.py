@@ -88,7 +88,7 @@ class TableColumns:
         is_float = field.type in _FLOATS and physical_name not in {name for name, _ in self.partition_fields}
         is_plain = not comment and not is_renamed_inside and not is_float and field.type != _VOID
         if physical_name == field.name and is_plain:
-            return border.quoted(physical_name)
+            return border.quote_name(physical_name)
         value = F.lit(None) if field.type == _VOID else border.column(physical_name)
         if is_renamed_inside:
             value = value.cast(target)

@@ -24,7 +24,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import PrimitiveType, StructType
 from ebbtide.pruning import Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
-from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, printed_column, quoted
+from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, printed_column, quote_name
 from ebbtide.sql_text import DATES_AS_TEXT, TIME_ZONE, ReadingSettings
 
 __all__ = [
@@ -129,7 +129,7 @@ def condition_text(frame: DataFrame, condition: Column, *, qualified: bool = Fal
     printed = printed_column(condition)
     if len(printed) > _LONGEST_TEXT:
         return None
-    guesses = [column_text(condition, {name: quoted(name) for name in frame.columns}, qualified=qualified), printed]
+    guesses = [column_text(condition, {name: quote_name(name) for name in frame.columns}, qualified=qualified), printed]
     return next((guess for guess in guesses if guess and _means_the_same(frame, condition, guess)), None)
 
 

@@ -180,7 +180,7 @@ class _Scan:
             ids_of_files = self.row_ids.file_table(files)
             frame = self._with_values(frame, ids_of_files, T.StructType(self.row_ids.fields()), numbers)
         places = [self.file_name, self.row_name] if self.with_positions else []
-        ids = self.row_ids.selected(self.row_name) if self.row_ids else []
+        ids = self.row_ids.id_columns(self.row_name) if self.row_ids else []
         return frame.select(*self.columns.to_logical(), *places, *ids)
 
     def _open(self, files: Sequence[ScanFile], *, by_reader: bool, from_directories: bool) -> DataFrame:

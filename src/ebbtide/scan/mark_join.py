@@ -92,7 +92,7 @@ def labelled_block_table(
 def file_prefixes(file_numbers: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     """How far to shift the numbers so that their upper 37 bits differ, and those bits."""
     for shift in range(_BLOCK_BITS + 1):
-        prefixes = tuple(_signed((number << shift) & ~_BLOCK_MASK) for number in file_numbers)
+        prefixes = tuple(_to_signed((number << shift) & ~_BLOCK_MASK) for number in file_numbers)
         if len(set(prefixes)) == len(prefixes):
             return shift, prefixes
     raise InternalError(
@@ -129,6 +129,6 @@ def _blocks(rows: RowIndexSet, prefix: int) -> Iterator[list[pa.Array]]:
         yield [pc.bit_wise_or(numbers, prefix), words.take(used)]
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -118,7 +118,7 @@ class RowIdColumns:
             }
         )
 
-    def selected(self, row_index: str) -> list[Column]:
+    def id_columns(self, row_index: str) -> list[Column]:
         """Ids and versions. The frame must have the file's columns, those of `file_table`, and the row index."""
         counted = F.col(self.row_id) + F.col(row_index)
         return [

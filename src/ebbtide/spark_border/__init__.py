@@ -9,7 +9,7 @@ from ebbtide.spark_border.analysis import analyse, asking_the_analyser
 from ebbtide.spark_border.arrow import frame_from_arrow
 from ebbtide.spark_border.errors import condition_of, failure, failure_message, spark_errors
 from ebbtide.spark_border.functions import functions_of_the_session, is_built_in
-from ebbtide.spark_border.names import HelperNames, column, quoted
+from ebbtide.spark_border.names import HelperNames, column, quote_name
 from ebbtide.spark_border.printing import printed_column
 from ebbtide.spark_border.reading import (
     FILE_METADATA,
@@ -74,7 +74,7 @@ __all__ = [
     "parquet_write_settings",
     "parquet_writer",
     "printed_column",
-    "quoted",
+    "quote_name",
     "read_by_field_id",
     "reader_name_of",
     "wait_for_metrics",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["HelperNames", "column", "quoted", "without_helper_names"]
+__all__ = ["HelperNames", "column", "quote_name", "without_helper_names"]
 
 # Every column that the engine adds to a frame starts like this.
 _PREFIX = "__ebbtide_"
@@ -17,7 +17,7 @@ _AS_QUALIFIER = re.compile(rf"`?\b{_PREFIX}\w*`?\.(?=[`\w])")
 _IN_LIST = re.compile(rf"(?<=\[)`{_PREFIX}\w*`(?:, )?|, `{_PREFIX}\w*`")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """The name of a top-level column, whatever characters it has, as Spark reads it in a select and in SQL."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -27,7 +27,7 @@ def column(name: str, alias: str | None = None) -> Column:
 
     As text: on classic Spark `F.col`, and every method of a Column, asks the JVM a dozen times, `F.expr` three times.
     """
-    return F.expr(quoted(name) if alias is None else f"{quoted(name)} AS {quoted(alias)}")
+    return F.expr(quote_name(name) if alias is None else f"{quote_name(name)} AS {quote_name(alias)}")
 
 
 class HelperNames:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide.errors import InternalError
-from ebbtide.spark_border.names import quoted
+from ebbtide.spark_border.names import quote_name
 from ebbtide.spark_border.session import is_connect
 
 __all__ = ["compute_once", "interruptible", "observe_metrics", "wait_for_metrics"]
@@ -34,7 +34,7 @@ def observe_metrics(frame: DataFrame, metrics: Mapping[str, Column | str]) -> tu
 
 def _name_metrics(metrics: Mapping[str, Column | str]) -> list[Column]:
     return [
-        F.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
+        F.expr(f"{value} AS {quote_name(name)}") if isinstance(value, str) else value.alias(name)
         for name, value in metrics.items()
     ]
 
@@ -76,12 +76,12 @@ def interruptible(spark: SparkSession, work: Callable[[], _T]) -> tuple[Callable
     """
     tag = f"ebbtide-{uuid4().hex}"
 
-    def tagged() -> _T:
+    def run_tagged() -> _T:
         spark.addTag(tag)
         try:
             return work()
         finally:
             spark.removeTag(tag)
 
-    inherited: Callable[[], _T] = inheritable_thread_target(spark)(tagged)
+    inherited: Callable[[], _T] = inheritable_thread_target(spark)(run_tagged)
     return inherited, lambda: spark.interruptTag(tag)

@@ -20,8 +20,11 @@ from ebbtide.commands.define.column_changes import (
 from ebbtide.commands.define.columns import NewColumn, add_columns, drop_columns, rename_column
 from ebbtide.commands.define.constraints import add_constraint, drop_constraint
 from ebbtide.commands.define.definition import schema_of
-from ebbtide.commands.define.features import drop_feature_support
+from ebbtide.commands.define.identity import sync_identity
+from ebbtide.commands.define.replaced_columns import replace_columns
+from ebbtide.commands.drop_feature.command import DropFeatureCommand, DropFeatureRequest
 from ebbtide.protocol.schema import StructField
+from ebbtide.session_settings import optimize_settings
 from ebbtide.sql.alter_statements import (
     AddColumns,
     AddConstraint,
@@ -34,9 +37,12 @@ from ebbtide.sql.alter_statements import (
     DropConstraint,
     DropFeature,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
+    SyncIdentity,
     UnsetProperties,
 )
+from ebbtide.sql.mapping_commands import without_mapping
 from ebbtide.sql.session import SqlSession
 from ebbtide.sql.table_commands import spark_field
 from ebbtide.temp_views import refresh_changed
@@ -47,10 +53,12 @@ __all__ = ["run_alter"]
 def run_alter(session: SqlSession, statement: AlterStatement) -> None:
     store, options = session.store(statement.path), session.options(statement.path)
     match statement:
-        case SetProperties():
-            set_properties(store, statement.properties, options=options)
-        case UnsetProperties():
-            unset_properties(store, statement.keys, if_exists=statement.if_exists, options=options)
+        case SetProperties() | UnsetProperties():
+            match without_mapping(session, statement):
+                case SetProperties(properties=properties):
+                    set_properties(store, properties, options=options)
+                case UnsetProperties(keys=keys, if_exists=if_exists):
+                    unset_properties(store, keys, if_exists=if_exists, options=options)
         case AddConstraint():
             add_constraint(session.spark, store, statement.name, statement.expression, options=options)
         case DropConstraint():
@@ -62,13 +70,24 @@ def run_alter(session: SqlSession, statement: AlterStatement) -> None:
             drop_columns(store, statement.columns, if_exists=statement.if_exists, options=options)
         case RenameColumn():
             rename_column(store, statement.column, statement.name, options=options)
+        case ReplaceColumns():
+            replace_columns(store, [_field(one) for one in statement.columns], options=options)
         case ChangeColumns():
             edits = [ColumnEdit(one.column, tuple(_changes(one))) for one in statement.columns]
             change_columns(session.spark, store, edits, options=options)
+        case SyncIdentity():
+            sync_identity(session.spark, store, statement.column, options=options)
         case ClusterBy():
             cluster_by(store, statement.columns, options=options)
         case DropFeature():
-            drop_feature_support(store, statement.name, truncate_history=statement.truncate_history, options=options)
+            request = DropFeatureRequest(
+                store,
+                statement.name,
+                statement.truncate_history,
+                optimize_settings(session.spark),
+                options.without_transaction(),
+            )
+            DropFeatureCommand(session.spark, request).run()
     refresh_changed(session.spark, store.url)
 
 

@@ -20,10 +20,22 @@ __all__ = [
     "DropColumns",
     "DropConstraint",
     "DropFeature",
+    "IdentitySpec",
     "RenameColumn",
+    "ReplaceColumns",
     "SetProperties",
+    "SyncIdentity",
     "UnsetProperties",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySpec:
+    """GENERATED ALWAYS or BY DEFAULT AS IDENTITY (START WITH start INCREMENT BY step)."""
+
+    by_default: bool = False
+    start: int = 1
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,7 @@ class ColumnDefinition:
     comment: str | None = None
     default: str | None = None
     generated_as: str | None = None
+    identity: IdentitySpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,14 @@ class AddColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceColumns:
+    """All columns of the table, said anew."""
+
+    path: str
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RenameColumn:
     path: str
     column: tuple[str, ...]
@@ -116,6 +137,12 @@ class ChangeColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncIdentity:
+    path: str
+    column: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterBy:
     """No columns: CLUSTER BY NONE."""
 
@@ -138,7 +165,9 @@ AlterStatement: TypeAlias = (
     | AddColumns
     | DropColumns
     | RenameColumn
+    | ReplaceColumns
     | ChangeColumns
+    | SyncIdentity
     | ClusterBy
     | DropFeature
 )

@@ -17,7 +17,7 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.session_settings import reset_txn_version
 from ebbtide.sql.alter_commands import run_alter
 from ebbtide.sql.alter_statements import AlterStatement
-from ebbtide.sql.looking import run_look
+from ebbtide.sql.describe_commands import run_describe
 from ebbtide.sql.maintenance_commands import run_maintenance
 from ebbtide.sql.maintenance_statements import Clone, Convert, Fsck, Generate, Optimize, Reorg, Restore, Vacuum
 from ebbtide.sql.parse import parse_statement
@@ -30,6 +30,7 @@ from ebbtide.sql.statements import (
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
+    DropTable,
     Explain,
     Insert,
     Merge,
@@ -41,7 +42,7 @@ from ebbtide.sql.statements import (
     Truncate,
     Update,
 )
-from ebbtide.sql.table_commands import run_create_table, run_create_view
+from ebbtide.sql.table_commands import run_create_table, run_create_view, run_drop_table
 from ebbtide.sql_text import text_has_subquery
 from ebbtide.table import suggest_parent_table
 from ebbtide.temp_views import refresh_all
@@ -65,7 +66,8 @@ def sql(
 
     Queries return their rows; DELETE, UPDATE, INSERT and MERGE one row that counts the rows they changed; EXPLAIN one
     row per line of the plan; DESCRIBE and SHOW their rows; OPTIMIZE, REORG, RESTORE and CLONE their counters; VACUUM
-    paths; FSCK its findings; CREATE, ALTER, TRUNCATE, CONVERT and GENERATE none. RequestError for any other statement.
+    paths; FSCK its findings; CREATE, DROP, ALTER, TRUNCATE, CONVERT and GENERATE none. RequestError for any other
+    statement.
     """
     parsed = parse_statement(statement)
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
@@ -101,17 +103,19 @@ def _run(session: SqlSession, statement: Statement) -> DataFrame:
         case Optimize() | Reorg() | Restore() | Clone() | Convert() | Generate() | Fsck() | Vacuum():
             return run_maintenance(session, statement)
         case DescribeTable() | ShowColumns() | ShowProperties() | ShowPartitions():
-            return run_look(session, statement)
+            return run_describe(session, statement)
         case _:
             _define(session, statement)
             return session.spark.createDataFrame([], "key STRING, value STRING")
 
 
-def _define(session: SqlSession, statement: CreateTable | CreateView | AlterStatement) -> None:
+def _define(session: SqlSession, statement: CreateTable | CreateView | DropTable | AlterStatement) -> None:
     match statement:
         case CreateTable():
             run_create_table(session, statement)
         case CreateView():
             run_create_view(session, statement)
+        case DropTable():
+            run_drop_table(session, statement)
         case _:
             run_alter(session, statement)

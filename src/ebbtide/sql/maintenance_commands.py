@@ -1,4 +1,4 @@
-"""How do the statements of maintenance become calls?"""
+"""How do VACUUM, FSCK, RESTORE, CLONE, CONVERT and GENERATE become calls?"""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ebbtide.commands.convert.schema import partition_fields_of
 from ebbtide.commands.fsck.answer import fsck_frame
 from ebbtide.commands.fsck.command import FsckCommand
 from ebbtide.commands.fsck.request import FsckRequest
+from ebbtide.commands.row_level.committing import refresh_readers
 from ebbtide.errors import StorageError
-from ebbtide.session_settings import restore_may_downgrade, table_defaults
+from ebbtide.session_settings import enforces_file_retention, restore_may_downgrade, table_defaults
 from ebbtide.spark_border import timestamp_ms
 from ebbtide.sql.layout_commands import run_optimize, run_reorg
 from ebbtide.sql.maintenance_statements import (
@@ -100,9 +101,10 @@ def _run_clone(session: SqlSession, statement: Clone) -> DataFrame:
         statement.properties,
         session.options(statement.path),
         may_downgrade=restore_may_downgrade(session.spark),
+        enforces_retention=enforces_file_retention(session.spark),
     )
     result = clone_table(request)
-    session.spark.catalog.refreshByPath(request.target.spark_path)
+    refresh_readers(session.spark, request.target)
     refresh_changed(session.spark, request.target.url)
     return clone_frame(session.spark, result)
 
@@ -117,3 +119,4 @@ def _run_convert(session: SqlSession, statement: Convert) -> None:
         lambda: table_defaults(session.spark),
     )
     convert_folder(session.spark, request)
+    refresh_readers(session.spark, request.store)

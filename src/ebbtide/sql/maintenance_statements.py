@@ -1,4 +1,4 @@
-"""Which statements of maintenance does the SQL door understand, and what are their parts?"""
+"""Which maintenance statements does the SQL door understand, and what are their parts?"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ebbtide.errors import InvalidSyntaxError
 from ebbtide.sql.parse_alter import parse_alter
 from ebbtide.sql.parse_maintenance import parse_maintenance
 from ebbtide.sql.parse_rows import parse_delete, parse_insert, parse_merge, parse_update
-from ebbtide.sql.parse_tables import parse_create, parse_describe, parse_show
+from ebbtide.sql.parse_tables import parse_create, parse_describe, parse_drop, parse_show
 from ebbtide.sql.reader import SYNTAX, StatementReader, excerpt
 from ebbtide.sql.statements import Explain, Query, Statement, Truncate
 from ebbtide.sql_text import Token, is_sign, tokenize
@@ -25,7 +25,7 @@ def parse_statement(text: str) -> Statement:
     tokens = tokenize(text, is_statement=True, is_substituted=False)
     if tokens is None:
         raise InvalidSyntaxError(
-            f"The statement {excerpt(text)} holds text that is no Spark SQL: a string, name or comment that is not "
+            f"The statement {excerpt(text)} holds text that is not Spark SQL: a string, name or comment that is not "
             "closed, or a character that SQL does not use.",
             error_class=SYNTAX,
         )
@@ -56,7 +56,7 @@ def _statement(reader: StatementReader) -> Statement:
     if _is_query(reader):
         return Query(reader.source.strip())
     if ctes:
-        raise reader.unexpected("SELECT, MERGE or INSERT after WITH")
+        raise reader.syntax_error("SELECT, MERGE or INSERT after WITH")
     if reader.accept("delete", "from"):
         return parse_delete(reader)
     if reader.accept("truncate", "table"):
@@ -73,6 +73,8 @@ def _statement(reader: StatementReader) -> Statement:
         return _explain(reader)
     if reader.accept("create"):
         return parse_create(reader)
+    if reader.accept("drop"):
+        return parse_drop(reader)
     maintenance = parse_maintenance(reader)
     if maintenance is None:
         raise reader.unknown_statement()
@@ -98,7 +100,7 @@ def _common_tables(reader: StatementReader) -> str:
         if reader.accept("max", "recursion", "level"):
             reader.number("a number of levels")
         reader.accept("as")
-        reader.parenthesised("a query")
+        reader.in_parentheses("a query")
         if not reader.accept_sign(","):
             return reader.text(first, reader.at)
 
@@ -113,4 +115,4 @@ def _explain(reader: StatementReader) -> Explain:
         return Explain(parse_update(reader))
     if not ctes and reader.accept("delete", "from"):
         return Explain(parse_delete(reader))
-    raise reader.unexpected("MERGE after WITH" if ctes else "DELETE FROM, UPDATE or MERGE")
+    raise reader.syntax_error("MERGE after WITH" if ctes else "DELETE FROM, UPDATE or MERGE")

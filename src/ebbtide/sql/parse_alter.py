@@ -15,11 +15,14 @@ from ebbtide.sql.alter_statements import (
     ChangeColumns,
     ChangedColumn,
     ClusterBy,
+    ColumnDefinition,
     DropColumns,
     DropConstraint,
     DropFeature,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
+    SyncIdentity,
     UnsetProperties,
 )
 from ebbtide.sql.parse_tables import parse_column, parse_type
@@ -28,7 +31,7 @@ from ebbtide.sql.reader import SYNTAX, StatementReader
 __all__ = ["parse_alter"]
 
 _COLUMN: Final = "the name of a column"
-_CHANGES: Final = "TYPE, COMMENT, SET DEFAULT, DROP DEFAULT, SET NOT NULL, DROP NOT NULL, FIRST or AFTER"
+_CHANGES: Final = "TYPE, COMMENT, SET DEFAULT, DROP DEFAULT, SET NOT NULL, DROP NOT NULL, SYNC IDENTITY, FIRST or AFTER"
 _LIST_ENDS: Final = frozenset({",", ")"})
 
 
@@ -47,6 +50,8 @@ def parse_alter(reader: StatementReader) -> AlterStatement:
         column = reader.path(_COLUMN)
         reader.expect("to")
         return reader.end(RenameColumn(path, column, reader.name("the new name of the column")))
+    if reader.accept("replace", "columns"):
+        return reader.end(ReplaceColumns(path, _replacing(reader)))
     if reader.accept("cluster", "by"):
         return reader.end(ClusterBy(path, () if reader.accept("none") else _columns(reader)))
     if reader.comes("alter") or reader.comes("change"):
@@ -58,27 +63,50 @@ def _add(reader: StatementReader, path: str) -> AddConstraint | AddColumns:
     if reader.accept("constraint"):
         name = reader.name("the name of a constraint")
         reader.expect("check")
-        return reader.end(AddConstraint(path, name, reader.parenthesised("a condition")))
+        return reader.end(AddConstraint(path, name, reader.in_parentheses("a condition")))
     if not (reader.accept("column") or reader.accept("columns")):
-        raise reader.unexpected("CONSTRAINT, COLUMN or COLUMNS")
+        raise reader.syntax_error("CONSTRAINT, COLUMN or COLUMNS")
     in_parentheses = reader.accept_sign("(")
-    columns = [_added(reader)]
+    columns = [_added_column(reader)]
     while reader.accept_sign(","):
-        columns.append(_added(reader))
+        columns.append(_added_column(reader))
     if in_parentheses:
         reader.expect_sign(")")
     return reader.end(AddColumns(path, tuple(columns)))
 
 
-def _added(reader: StatementReader) -> AddedColumn:
+def _added_column(reader: StatementReader) -> AddedColumn:
     *parent, name = reader.path(_COLUMN)
     definition = parse_column(reader, name, stops=(("first",), ("after",)))
-    if definition.generated_as is not None:
+    if definition.generated_as is not None or definition.identity is not None:
         raise InvalidSyntaxError(
             f"The generated column '{name}' cannot be added to a table: rows written before would not have its value.",
             error_class=SYNTAX,
         )
     return AddedColumn(definition, tuple(parent), _place(reader))
+
+
+def _replacing(reader: StatementReader) -> tuple[ColumnDefinition, ...]:
+    """The columns in REPLACE COLUMNS (...): name, type and comment, as in Hive."""
+    reader.expect_sign("(")
+    columns = [_replacing_column(reader)]
+    while reader.accept_sign(","):
+        columns.append(_replacing_column(reader))
+    reader.expect_sign(")")
+    return tuple(columns)
+
+
+def _replacing_column(reader: StatementReader) -> ColumnDefinition:
+    name, at = reader.name(_COLUMN), reader.at
+    definition = parse_column(reader, name, stops=(("first",), ("after",)))
+    if definition == ColumnDefinition(name, definition.type, comment=definition.comment) and _place(reader) is None:
+        return definition
+    raise InvalidSyntaxError(
+        f"REPLACE COLUMNS takes a name, a type and a COMMENT for each column, and '{name}' has more: "
+        f"{reader.text(at, reader.at)!r}. Columns stand in the order in which they are named; rules are for ALTER "
+        "COLUMN.",
+        error_class=SYNTAX,
+    )
 
 
 def _drop(reader: StatementReader, path: str) -> DropConstraint | DropColumns | DropFeature:
@@ -91,7 +119,7 @@ def _drop(reader: StatementReader, path: str) -> DropConstraint | DropColumns | 
     if reader.accept("feature"):
         name = reader.key("the name of a feature")
         return reader.end(DropFeature(path, name, reader.accept("truncate", "history")))
-    raise reader.unexpected("CONSTRAINT, COLUMN, COLUMNS or FEATURE")
+    raise reader.syntax_error("CONSTRAINT, COLUMN, COLUMNS or FEATURE")
 
 
 def _columns(reader: StatementReader) -> tuple[tuple[str, ...], ...]:
@@ -108,18 +136,23 @@ def _columns(reader: StatementReader) -> tuple[tuple[str, ...], ...]:
 # --- ALTER COLUMN -----------------------------------------------------------------------------------------------------
 
 
-def _change(reader: StatementReader, path: str) -> ChangeColumns:
+def _change(reader: StatementReader, path: str) -> ChangeColumns | SyncIdentity:
     is_change = reader.accept("change")
     if not is_change:
         reader.expect("alter")
     reader.accept("column")
-    columns = [_changed(reader, is_change=is_change)]
+    start = reader.at
+    column = reader.path(_COLUMN)
+    if reader.accept("sync", "identity"):
+        return reader.end(SyncIdentity(path, column))
+    reader.at = start
+    columns = [_changed_column(reader, is_change=is_change)]
     while reader.accept_sign(","):
-        columns.append(_changed(reader, is_change=False))
+        columns.append(_changed_column(reader, is_change=False))
     return reader.end(ChangeColumns(path, tuple(columns)))
 
 
-def _changed(reader: StatementReader, *, is_change: bool) -> ChangedColumn:
+def _changed_column(reader: StatementReader, *, is_change: bool) -> ChangedColumn:
     column = ChangedColumn(reader.path(_COLUMN))
     if reader.accept("type"):
         return replace(column, type=parse_type(reader))
@@ -135,7 +168,7 @@ def _changed(reader: StatementReader, *, is_change: bool) -> ChangedColumn:
     if (place := _place(reader)) is not None:
         return replace(column, place=place)
     if not is_change or not reader.is_name():
-        raise reader.unexpected(_CHANGES)
+        raise reader.syntax_error(_CHANGES)
     return _hive_style(reader, column)
 
 

@@ -21,7 +21,7 @@ def parse_reorg(reader: StatementReader) -> Reorg:
     reader.expect("apply")
     reader.expect_sign("(")
     if not reader.accept("purge"):
-        raise reader.unexpected("PURGE: nothing else can be applied here")
+        raise reader.syntax_error("PURGE: nothing else can be applied here")
     reader.expect_sign(")")
     return reader.end(Reorg(path, where))
 

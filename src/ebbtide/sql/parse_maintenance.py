@@ -1,4 +1,4 @@
-"""What do the statements of maintenance say?"""
+"""What do VACUUM, FSCK, RESTORE, CLONE, CONVERT and GENERATE say?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_maintenance(reader: StatementReader) -> MaintenanceStatement | None:
     if reader.accept("replace", "table"):
         clone = parse_clone(reader, reader.table(), "replace")
         if clone is None:
-            raise reader.unexpected("SHALLOW CLONE")
+            raise reader.syntax_error("SHALLOW CLONE")
         return clone
     return None
 
@@ -54,14 +54,14 @@ def _restore(reader: StatementReader) -> Restore:
     reader.accept("to")
     travel = _time_travel(reader)
     if travel is None:
-        raise reader.unexpected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
+        raise reader.syntax_error("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
     return reader.end(Restore(path, travel.version, travel.timestamp))
 
 
 def _convert(reader: StatementReader) -> Convert:
     identifier = reader.dotted_name("a folder written as parquet.`/path/to/folder`")
     collects_statistics = not reader.accept("no", "statistics")
-    columns = reader.parenthesised("columns with their types") if reader.accept("partitioned", "by") else None
+    columns = reader.in_parentheses("columns with their types") if reader.accept("partitioned", "by") else None
     return reader.end(Convert(identifier, columns, collects_statistics))
 
 
@@ -109,7 +109,7 @@ def _vacuum(reader: StatementReader) -> Vacuum:
                 error_class="UNSUPPORTED_FEATURE",
             )
         else:
-            raise reader.unexpected("LITE, FULL, RETAIN n HOURS, DRY RUN or the end of the statement")
+            raise reader.syntax_error("LITE, FULL, RETAIN n HOURS, DRY RUN or the end of the statement")
         if clause in seen:
             raise InvalidSyntaxError(f"{clause} is given twice.", error_class="DUPLICATE_CLAUSES")
         seen.add(clause)
@@ -121,7 +121,7 @@ def _hours(reader: StatementReader) -> float:
     token = reader.take("a number of hours after RETAIN")
     if token.kind != "number" or not token.text.replace(".", "", 1).isdecimal():
         reader.at -= 1
-        raise reader.unexpected("a number of hours after RETAIN")
+        raise reader.syntax_error("a number of hours after RETAIN")
     reader.expect("hours")
     return sign * float(token.text)
 

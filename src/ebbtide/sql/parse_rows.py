@@ -44,7 +44,7 @@ def _assignments(reader: StatementReader, stops: tuple[tuple[str, ...], ...]) ->
     while True:
         target = reader.dotted_name("the name of a column")
         if not (reader.accept_sign("=") or reader.accept_sign("==")):
-            raise reader.unexpected(f"'=' after {target}")
+            raise reader.syntax_error(f"'=' after {target}")
         found.append(Assignment(target, reader.expression(f"a value for {target}", words=stops, signs=_COMMA)))
         if not reader.accept_sign(","):
             return tuple(found)
@@ -81,7 +81,7 @@ def _source(reader: StatementReader) -> tuple[str, str | None]:
     first = reader.at
     name = None
     if reader.is_next("("):
-        reader.parenthesised("a query after USING")
+        reader.in_parentheses("a query after USING")
     else:
         reader.dotted_name("a source after USING")
         last = reader.tokens[reader.at - 1]
@@ -123,7 +123,7 @@ def _change(reader: StatementReader, *, all_columns: bool) -> tuple[MergeAction,
     if reader.accept("delete"):
         return "delete", ()
     if not reader.accept("update"):
-        raise reader.unexpected("UPDATE or DELETE")
+        raise reader.syntax_error("UPDATE or DELETE")
     reader.expect("set")
     if all_columns and reader.accept_sign("*"):
         return "update all", ()
@@ -182,7 +182,7 @@ def parse_insert(reader: StatementReader, ctes: str) -> Insert:
     words = frozenset({"replace", "partition", "by", "select", "values", "with", "from"})
     path = reader.table_or_view(not_a_name=words)
     if reader.comes("partition"):
-        raise reader.unexpected("columns, a query or VALUES: partitions are found by the values of the rows")
+        raise reader.syntax_error("columns, a query or VALUES: partitions are found by the values of the rows")
     by_name = reader.accept("by", "name")
     columns = _columns(reader) if not by_name else ()
     replace_where = None

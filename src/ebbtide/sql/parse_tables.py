@@ -1,4 +1,4 @@
-"""What do CREATE and DESCRIBE say?"""
+"""What do CREATE, DROP, DESCRIBE and SHOW say?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from ebbtide.commands.clone.command import CloneHow
-from ebbtide.errors import InvalidSyntaxError, RequestError
-from ebbtide.sql.alter_statements import ColumnDefinition
+from ebbtide.errors import InvalidSyntaxError
+from ebbtide.sql.alter_statements import ColumnDefinition, IdentitySpec
 from ebbtide.sql.maintenance_statements import Clone
 from ebbtide.sql.parse_maintenance import parse_clone
 from ebbtide.sql.reader import SYNTAX, StatementReader
@@ -17,13 +17,14 @@ from ebbtide.sql.statements import (
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
+    DropTable,
     ShowColumns,
     ShowPartitions,
     ShowProperties,
     TableName,
 )
 
-__all__ = ["parse_column", "parse_create", "parse_describe", "parse_show", "parse_type"]
+__all__ = ["parse_column", "parse_create", "parse_describe", "parse_drop", "parse_show", "parse_type"]
 
 # What may follow a column's type.
 _AFTER_TYPE: Final = (("not", "null"), ("comment",), ("default",), ("generated",), ("primary",), ("check",))
@@ -45,7 +46,7 @@ def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail 
 def parse_show(reader: StatementReader) -> ShowColumns | ShowProperties | ShowPartitions:
     if reader.accept("columns"):
         if not (reader.accept("in") or reader.accept("from")):
-            raise reader.unexpected("IN or FROM")
+            raise reader.syntax_error("IN or FROM")
         return reader.end(ShowColumns(reader.table()))
     if reader.accept("partitions"):
         return reader.end(ShowPartitions(reader.table()))
@@ -70,6 +71,13 @@ def parse_create(reader: StatementReader) -> CreateView | CreateTable | Clone:
     raise reader.unknown_statement()
 
 
+def parse_drop(reader: StatementReader) -> DropTable:
+    if not reader.accept("table"):
+        raise reader.unknown_statement()
+    if_exists = reader.accept("if", "exists")
+    return reader.end(DropTable(reader.table(), if_exists))
+
+
 def _shown_columns(reader: StatementReader) -> tuple[str, ...]:
     """The columns in SELECT a, b FROM; none for SELECT *. Stops before FROM."""
     reader.expect("select")
@@ -79,17 +87,17 @@ def _shown_columns(reader: StatementReader) -> tuple[str, ...]:
     while reader.accept_sign(","):
         columns.append(reader.name("the name of a column"))
     if not reader.comes("from"):
-        raise reader.unexpected("',' or FROM: a view shows columns of one table, as they are")
+        raise reader.syntax_error("',' or FROM: a view shows columns of one table, as they are")
     return tuple(columns)
 
 
 def _whole_table(reader: StatementReader) -> TableName:
     """The table in FROM table, even inside any number of nested SELECT * FROM (...)."""
     if not reader.accept("from"):
-        raise reader.unexpected("FROM a table: a view shows one table")
+        raise reader.syntax_error("FROM a table: a view shows one table")
     if reader.accept_sign("("):
         if not (reader.accept("select") and reader.accept_sign("*")):
-            raise reader.unexpected("SELECT * FROM a table")
+            raise reader.syntax_error("SELECT * FROM a table")
         table = _whole_table(reader)
         reader.expect_sign(")")
     else:
@@ -116,7 +124,10 @@ def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable | Clone:
     if not reader.accept("as"):
         return reader.end(table)
     if columns:
-        raise InvalidSyntaxError("A table that is created from a query has its columns; name none.", error_class=SYNTAX)
+        raise InvalidSyntaxError(
+            "A table that is created from a query takes its columns from the query. Leave the list of columns out.",
+            error_class=SYNTAX,
+        )
     return replace(table, query=reader.rest("a query after AS"))
 
 
@@ -133,7 +144,7 @@ def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
         if reader.accept("using"):
             if reader.name("a format after USING").lower() != "delta":
                 reader.at -= 1
-                raise reader.unexpected("USING delta")
+                raise reader.syntax_error("USING delta")
         elif reader.accept("partitioned", "by"):
             table = replace(table, partition_by=reader.names("the name of a column"))
         elif reader.accept("comment"):
@@ -141,7 +152,7 @@ def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
         elif reader.accept("tblproperties"):
             table = replace(table, properties=reader.properties())
         else:
-            raise reader.unexpected("USING delta, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
+            raise reader.syntax_error("USING delta, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
 
 
 def _columns(reader: StatementReader) -> tuple[ColumnDefinition, ...]:
@@ -168,26 +179,45 @@ def parse_column(reader: StatementReader, name: str, *, stops: tuple[tuple[str, 
         elif reader.accept("default"):
             default = reader.expression("a default", words=(*_AFTER_TYPE, *stops), signs=_LIST_ENDS)
             column = replace(column, default=default)
-        elif reader.accept("generated", "always", "as"):
-            column = replace(column, generated_as=_generation(reader, column.name))
-        elif reader.comes("generated", "by", "default", "as", "identity"):
-            raise _identity(column.name)
+        elif reader.accept("generated"):
+            column = _generation(reader, column)
         else:
             return column
 
 
-def _identity(name: str) -> RequestError:
-    return RequestError(
-        f"Identity columns are not supported: the values of '{name}' would have to be handed out in one place. Give "
-        "the column values of your own.",
-        error_class="UNSUPPORTED_FEATURE",
-    )
+def _generation(reader: StatementReader, column: ColumnDefinition) -> ColumnDefinition:
+    """What follows GENERATED."""
+    if column.generated_as is not None or column.identity is not None:
+        raise InvalidSyntaxError(
+            f"The column '{column.name}' is GENERATED twice.", error_class="CREATE_TABLE_COLUMN_DESCRIPTOR_DUPLICATE"
+        )
+    by_default = reader.accept("by", "default", "as")
+    if not by_default and not reader.accept("always", "as"):
+        raise reader.syntax_error("ALWAYS AS or BY DEFAULT AS")
+    if reader.accept("identity"):
+        return replace(column, identity=_identity(reader, by_default=by_default))
+    if by_default:
+        raise reader.syntax_error("IDENTITY")
+    return replace(column, generated_as=reader.in_parentheses("IDENTITY, or an expression in parentheses"))
 
 
-def _generation(reader: StatementReader, name: str) -> str:
-    if reader.comes("identity"):
-        raise _identity(name)
-    return reader.parenthesised("an expression after GENERATED ALWAYS AS")
+def _identity(reader: StatementReader, *, by_default: bool) -> IdentitySpec:
+    found: dict[str, int] = {}
+    if reader.accept_sign("("):
+        while not reader.accept_sign(")"):
+            if reader.accept("start", "with"):
+                name = "start"
+            elif reader.accept("increment", "by"):
+                name = "step"
+            else:
+                raise reader.syntax_error("START WITH, INCREMENT BY or ')'")
+            if name in found:
+                raise InvalidSyntaxError(
+                    f"IDENTITY has two values for its {name}. Write START WITH and INCREMENT BY once each.",
+                    error_class="IDENTITY_COLUMNS_DUPLICATED_SEQUENCE_GENERATOR_OPTION",
+                )
+            found[name] = reader.integer("a whole number of 64 bits")
+    return IdentitySpec(by_default, **found)
 
 
 def parse_type(reader: StatementReader, *, stops: tuple[tuple[str, ...], ...] = ()) -> str:
@@ -202,5 +232,5 @@ def parse_type(reader: StatementReader, *, stops: tuple[tuple[str, ...], ...] = 
             depth += (token.text == "(") - (token.text == ")")
         reader.at += 1
     if reader.at == first:
-        raise reader.unexpected("the type of the column")
+        raise reader.syntax_error("the type of the column")
     return reader.text(first, reader.at)

@@ -56,7 +56,7 @@ class StatementReader:
         explicit = self.accept("as")
         if not self.is_name(not_a_name=not_a_name):
             if explicit:
-                raise self.unexpected("a name after AS")
+                raise self.syntax_error("a name after AS")
             return None
         return self.name("a name")
 
@@ -70,7 +70,7 @@ class StatementReader:
     def name(self, what: str) -> str:
         token = self.peek()
         if token is None or not self.is_name():
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         self.at += 1
         return token.value or ""
 
@@ -78,11 +78,11 @@ class StatementReader:
         """Names with dots between them, as they are written."""
         found = name_at(self.tokens, self.at)
         if found is None or not all(found.parts):
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         first, self.at = self.at, found.end
         if is_sign(self.tokens, self.at, "."):
             self.at += 1
-            raise self.unexpected(f"the rest of {what}")
+            raise self.syntax_error(f"the rest of {what}")
         return self.text(first, self.at)
 
     def path(self, what: str) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class StatementReader:
     def rest(self, what: str) -> str:
         """Everything that is left, even an extra closing parenthesis: Spark must see and refuse it."""
         if self.is_done():
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         first, self.at = self.at, len(self.tokens)
         return self.text(first, self.at)
 
@@ -123,7 +123,7 @@ class StatementReader:
                 break
             self.at = self.brackets.after(self.at)
         if self.at == first:
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         return self.text(first, self.at)
 
     def _stops(self, token: Token, words: tuple[tuple[str, ...], ...], signs: frozenset[str]) -> bool:
@@ -132,7 +132,7 @@ class StatementReader:
         # t.when is a column, whatever its name.
         return not is_sign(self.tokens, self.at - 1, ".") and any(self.comes(*run) for run in words)
 
-    def parenthesised(self, what: str) -> str:
+    def in_parentheses(self, what: str) -> str:
         """The text in parentheses that come next, without them."""
         self.expect_sign("(")
         inside = self.expression(what)
@@ -144,7 +144,7 @@ class StatementReader:
         if self.is_next("(") and (following := self.peek(1)) is not None and following.text == ")":
             self.at += 2
         else:
-            self.parenthesised(what)
+            self.in_parentheses(what)
 
     # --- properties ---------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class StatementReader:
             return self.string(what)
         found = name_at(self.tokens, self.at)
         if found is None:
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         self.at = found.end
         return ".".join(found.parts)
 
@@ -188,13 +188,13 @@ class StatementReader:
         if not sign and token.kind == "word" and token.text in {"true", "false"}:
             return token.text
         self.at -= 1
-        raise self.unexpected(f"a value for {key!r}: a string, a number, true or false")
+        raise self.syntax_error(f"a value for {key!r}: a string, a number, true or false")
 
     def string(self, what: str) -> str:
         token = self.take(what)
         if token.kind != "string":
             self.at -= 1
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         return self.text_of(token)
 
     def text_of(self, token: Token) -> str:
@@ -213,8 +213,19 @@ class StatementReader:
         token = self.take(what)
         if token.kind != "number" or not token.text.isdecimal():
             self.at -= 1
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         return int(token.text)
+
+    def integer(self, what: str) -> int:
+        """A whole number of 64 bits, with its sign; L may follow, as in Spark."""
+        first = self.at
+        sign = -1 if self.accept_sign("-") else 1
+        token = self.take(what)
+        digits = token.text.removesuffix("l").removesuffix("L")
+        if token.kind == "number" and digits.isdecimal() and -(2**63) <= sign * int(digits) < 2**63:
+            return sign * int(digits)
+        self.at = first
+        raise self.syntax_error(what)
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 
@@ -248,16 +259,16 @@ class StatementReader:
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
-            raise self.unexpected(" ".join(words).upper())
+            raise self.syntax_error(" ".join(words).upper())
 
     def expect_sign(self, sign: str) -> None:
         if not self.accept_sign(sign):
-            raise self.unexpected(f"'{sign}'")
+            raise self.syntax_error(f"'{sign}'")
 
     def take(self, what: str) -> Token:
         token = self.peek()
         if token is None:
-            raise self.unexpected(what)
+            raise self.syntax_error(what)
         self.at += 1
         return token
 
@@ -266,10 +277,10 @@ class StatementReader:
 
     def end(self, statement: _S) -> _S:
         if not self.is_done():
-            raise self.unexpected("the end of the statement")
+            raise self.syntax_error("the end of the statement")
         return statement
 
-    def unexpected(self, expected: str) -> RequestError:
+    def syntax_error(self, expected: str) -> RequestError:
         token = self.peek()
         found = "the statement ends" if token is None else f"found {excerpt(self.source[token.start :])}"
         return InvalidSyntaxError(f"Expected {expected}, but {found}.", error_class=SYNTAX)

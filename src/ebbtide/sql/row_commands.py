@@ -160,6 +160,7 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
         policy=session.store_assignment_policy(),
         options=session.options(statement.path),
         hint=snapshot,
+        rows_are_local=any(field.is_identity for field in snapshot.schema.fields) and rows.isLocal(),
         means_partitions=overwrites_dynamically(session.spark),
     )
     written = WriteCommand(session.spark, request).run()

@@ -23,6 +23,7 @@ __all__ = [
     "DescribeDetail",
     "DescribeHistory",
     "DescribeTable",
+    "DropTable",
     "Explain",
     "Insert",
     "Merge",
@@ -47,6 +48,7 @@ KNOWN_STATEMENTS: Final = (
     "INSERT INTO | OVERWRITE delta.`path` [(columns)] query or VALUES",
     "INSERT INTO delta.`path` REPLACE WHERE condition query",
     "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] delta.`path` (columns) USING delta ...",
+    "DROP TABLE [IF EXISTS] delta.`path`",
     "SELECT and WITH queries over delta.`path` [VERSION | TIMESTAMP AS OF ...] and table_changes('path', from[, to])",
     "EXPLAIN DELETE | UPDATE | MERGE ...",
     "CREATE [OR REPLACE] TEMP VIEW name AS SELECT * | column, ... FROM delta.`path`",
@@ -57,10 +59,11 @@ KNOWN_STATEMENTS: Final = (
     "ALTER TABLE delta.`path` ADD COLUMN | COLUMNS column type [COMMENT text] [FIRST | AFTER column], ...",
     "ALTER TABLE delta.`path` DROP COLUMN | COLUMNS [IF EXISTS] column, ...",
     "ALTER TABLE delta.`path` RENAME COLUMN column TO name",
+    "ALTER TABLE delta.`path` REPLACE COLUMNS (column type [COMMENT text], ...)",
     "ALTER TABLE delta.`path` ALTER COLUMN column TYPE type | COMMENT text | SET DEFAULT value | DROP DEFAULT",
     "ALTER TABLE delta.`path` ALTER COLUMN column SET NOT NULL | DROP NOT NULL | FIRST | AFTER column",
     "ALTER TABLE delta.`path` CLUSTER BY (column, ...) | NONE",
-    "ALTER TABLE delta.`path` DROP FEATURE name",
+    "ALTER TABLE delta.`path` DROP FEATURE name [TRUNCATE HISTORY]",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
     "DESCRIBE [TABLE] delta.`path` [column]",
@@ -164,6 +167,12 @@ class CreateView:
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    path: str
+    if_exists: bool = False
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
@@ -223,6 +232,7 @@ Statement: TypeAlias = (
     | Truncate
     | CreateTable
     | CreateView
+    | DropTable
     | AlterStatement
     | MaintenanceStatement
     | Query

@@ -1,21 +1,26 @@
-"""How do CREATE and ALTER become requests?"""
+"""How do CREATE TABLE, CREATE VIEW and DROP TABLE become requests?"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from pyspark.sql import types as T
 
 from ebbtide.commands.define.create import CreateHow, CreateRequest, create_table
 from ebbtide.commands.define.definition import TableDefinition, schema_of
+from ebbtide.commands.drop.command import DropCommand, DropRequest
 from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteMode, WriteRequest
+from ebbtide.errors import InvalidSyntaxError
+from ebbtide.protocol.identity_columns import identity_metadata
 from ebbtide.session_settings import table_defaults
 from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, spark_errors
-from ebbtide.sql.alter_statements import ColumnDefinition
+from ebbtide.sql.alter_statements import ColumnDefinition, IdentitySpec
 from ebbtide.sql.session import SqlSession
-from ebbtide.sql.statements import CreateTable, CreateView
-from ebbtide.temp_views import ViewSource, create_view, refresh_changed
+from ebbtide.sql.statements import CreateTable, CreateView, DropTable
+from ebbtide.temp_views import ViewSource, create_view, drop_views, refresh_changed
 
-__all__ = ["run_create_table", "run_create_view", "spark_field"]
+__all__ = ["run_create_table", "run_create_view", "run_drop_table", "spark_field"]
 
 
 def run_create_table(session: SqlSession, statement: CreateTable) -> None:
@@ -54,7 +59,18 @@ def spark_field(column: ColumnDefinition) -> T.StructField:
         "delta.generationExpression": column.generated_as,
     }
     metadata = {**read.metadata, **{key: value for key, value in entries.items() if value is not None}}
+    if column.identity is not None:
+        metadata |= _identity_metadata(column, column.identity)
     return T.StructField(column.name, read.dataType, column.nullable, metadata)
+
+
+def _identity_metadata(column: ColumnDefinition, identity: IdentitySpec) -> dict[str, Any]:
+    if identity.step == 0:
+        raise InvalidSyntaxError(
+            f"INCREMENT BY 0 would give every row the same number ('{column.name}').",
+            error_class="IDENTITY_COLUMNS_ILLEGAL_STEP",
+        )
+    return identity_metadata(identity.start, identity.step, allows_values=identity.by_default)
 
 
 def _create_from_query(session: SqlSession, statement: CreateTable, query: str) -> None:
@@ -80,3 +96,9 @@ def run_create_view(session: SqlSession, statement: CreateView) -> None:
     store, options = session.store(statement.path), session.options_behind(statement.path)
     source = ViewSource(store, statement.columns, options, session.config)
     create_view(session.spark, statement.name, source, or_replace=statement.or_replace)
+
+
+def run_drop_table(session: SqlSession, statement: DropTable) -> None:
+    store = session.store(statement.path)
+    DropCommand(DropRequest(store, statement.if_exists, config=session.config)).run()
+    drop_views(session.spark, store.url)

@@ -1,7 +1,7 @@
 """Spark's SQL text, read without Spark: tokens, brackets, names, literals, subqueries, tables."""
 
 from ebbtide.sql_text.brackets import Brackets, match_brackets
-from ebbtide.sql_text.literals import Literal, LiteralKind, read_literal
+from ebbtide.sql_text.literals import Literal, read_literal
 from ebbtide.sql_text.names import GRAMMAR_WORDS, DottedName, delta_path_at, name_at, names_in, only_name
 from ebbtide.sql_text.settings import (
     CASE_SENSITIVE,
@@ -13,7 +13,7 @@ from ebbtide.sql_text.settings import (
 )
 from ebbtide.sql_text.subqueries import has_subquery, text_has_subquery
 from ebbtide.sql_text.tables import TimeTravel, table_places, time_travel_at
-from ebbtide.sql_text.tokens import Token, TokenKind, is_keyword, is_sign, tokenize
+from ebbtide.sql_text.tokens import Token, is_keyword, is_sign, tokenize
 
 __all__ = [
     "CASE_SENSITIVE",
@@ -24,12 +24,10 @@ __all__ = [
     "Brackets",
     "DottedName",
     "Literal",
-    "LiteralKind",
     "ReadingSettings",
     "TextSetting",
     "TimeTravel",
     "Token",
-    "TokenKind",
     "delta_path_at",
     "has_subquery",
     "is_keyword",

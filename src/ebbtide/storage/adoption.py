@@ -53,18 +53,18 @@ class LocalDirectory:
         again. Where there are hard links, the old names stay until `remove_tree` deletes their directory.
         """
         paths = {self._root / validate_path(old): self._root / validate_path(new) for old, new in moves.items()}
-        made: list[Path] = []
+        created: list[Path] = []
         try:
             with ThreadPoolExecutor(_SYNC_THREADS) as pool:
                 list(pool.map(_sync_file, paths))
             for old, new in paths.items():
                 make_directories(new.parent)
                 _name_exclusively(old, new)
-                made.append(new)
-            for directory in {new.parent for new in made}:
+                created.append(new)
+            for directory in {new.parent for new in created}:
                 sync_directory(directory)
         except BaseException as error:
-            for new in made:
+            for new in created:
                 with contextlib.suppress(OSError):
                     new.unlink()
             if isinstance(error, OSError):

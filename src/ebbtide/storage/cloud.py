@@ -91,7 +91,7 @@ class CloudStore:
         found = self._run("read", path, fetch)
         if isinstance(found, int):
             raise CorruptTableError(
-                f"{self._shown(path)} is {found} bytes long; at most {max_bytes} are read. Check what wrote it."
+                f"{self._url_of(path)} is {found} bytes long; at most {max_bytes} are read. Check what wrote it."
             )
         return found
 
@@ -161,7 +161,7 @@ class CloudStore:
     def _key(self, path: str) -> str:
         return "/".join(part for part in (self._location.root, path) if part)
 
-    def _shown(self, path: str) -> str:
+    def _url_of(self, path: str) -> str:
         return f"{self.url}/{quote(path, safe=UNRESERVED_IN_PATH)}"
 
     def _meta(self, found: ServiceMeta) -> ObjectMeta:
@@ -237,7 +237,7 @@ class CloudStore:
 
     def _run(self, action: str, path: str, call: Callable[[], T], *, is_put: bool = False) -> T:
         def failure(error: Exception) -> DeltaError:
-            return service_failure(error, action, self._shown(path), self._options.scrub, is_put=is_put)
+            return service_failure(error, action, self._url_of(path), self._options.scrub, is_put=is_put)
 
         return call_service(call, failure)
 

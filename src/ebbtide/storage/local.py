@@ -68,7 +68,7 @@ class LocalStore:
             size = os.fstat(descriptor).st_size
             if max_bytes is not None and size > max_bytes:
                 raise CorruptTableError(
-                    f"{self._shown(path)} is {size} bytes long; at most {max_bytes} are read. Check what wrote it."
+                    f"{self._url_of(path)} is {size} bytes long; at most {max_bytes} are read. Check what wrote it."
                 )
             return _read_at(descriptor, 0, size)
 
@@ -89,17 +89,17 @@ class LocalStore:
             if isinstance(error, FileExistsError) and not target.is_file():
                 # This is not a lost race: a caller that looks for the winner would not find one.
                 raise StorageError(
-                    f"Could not create {self._shown(path)}: something that is no file has this name, {_kind(target)}. "
-                    "Delete it."
+                    f"Could not create {self._url_of(path)}: something that is not a file has this name, "
+                    f"{_kind(target)}. Delete it."
                 ) from error
-            raise os_failure(error, "create", self._shown(path), is_put=True) from error
+            raise os_failure(error, "create", self._url_of(path), is_put=True) from error
 
     def put(self, path: str, data: bytes) -> None:
         target = self._file(path)
         try:
             replace_file(target, data)
         except OSError as error:
-            raise os_failure(error, "write", self._shown(path), is_put=True) from error
+            raise os_failure(error, "write", self._url_of(path), is_put=True) from error
 
     def delete(self, path: str) -> None:
         target = self._file(path)
@@ -112,7 +112,7 @@ class LocalStore:
         except NotADirectoryError:
             return
         except OSError as error:
-            raise os_failure(error, "delete", self._shown(path)) from error
+            raise os_failure(error, "delete", self._url_of(path)) from error
 
     def delete_all(self, paths: Sequence[str]) -> Mapping[str, StorageError]:
         return delete_files(self, paths)
@@ -120,7 +120,7 @@ class LocalStore:
     def _file(self, path: str) -> Path:
         return self._root / validate_path(path)
 
-    def _shown(self, path: str) -> str:
+    def _url_of(self, path: str) -> str:
         return f"{self.url}/{quote(path, safe=UNRESERVED_IN_PATH)}"
 
     @contextmanager
@@ -136,7 +136,7 @@ class LocalStore:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise os_failure(error, action, self._shown(path)) from error
+            raise os_failure(error, action, self._url_of(path)) from error
 
     def _children(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
         """The files of one directory. A log has thousands of old names: up to `start_after` each costs a comparison."""
@@ -148,7 +148,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise os_failure(error, "list", self._shown(prefix)) from error
+            raise os_failure(error, "list", self._url_of(prefix)) from error
         for path in sorted((base + name for name in names if is_utf8(name)), key=utf8_order):
             if is_after(path, start_after) and (found := self._regular_file(path)) is not None:
                 yield found
@@ -173,7 +173,7 @@ class LocalStore:
             # Deleted since the directory was read, or a symbolic link that leads nowhere or to itself.
             if isinstance(error, FileNotFoundError) or error.errno == errno.ELOOP:
                 return None
-            raise os_failure(error, "look at", self._shown(path)) from error
+            raise os_failure(error, "look at", self._url_of(path)) from error
         return _meta(path, status) if stat.S_ISREG(status.st_mode) else None
 
     def _entries(self, prefix: str) -> Sequence[tuple[str, bool]]:
@@ -187,7 +187,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise os_failure(error, "list", self._shown(prefix)) from error
+            raise os_failure(error, "list", self._url_of(prefix)) from error
         base = f"{prefix}/" if prefix else ""
         paths = [(base + name, is_directory) for name, is_directory in found if is_utf8(name)]
         return sorted(paths, key=lambda entry: utf8_order(entry[0] + "/" if entry[1] else entry[0]))

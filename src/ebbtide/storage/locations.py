@@ -69,7 +69,7 @@ def parse_location(url: str) -> Location:
     """Errors: `RequestError` for what is not one of the forms above; credentials in the URL are not repeated."""
     if not url.strip() or any(letter < " " for letter in url):
         raise RequestError(
-            f"{_shown(url)} is not a table location: it is blank or has control characters. Give {_SUPPORTED}."
+            f"{_mask(url)} is not a table location: it is blank or has control characters. Give {_SUPPORTED}."
         )
     scheme, rest = _split_scheme(url)
     if scheme is None:
@@ -77,7 +77,7 @@ def parse_location(url: str) -> Location:
     if scheme == "file":
         return _file_location(url, _file_path(url, rest))
     if scheme not in _KINDS:
-        raise RequestError(f"{_shown(url)} has the scheme {scheme!r}, which Ebbtide cannot open. Give {_SUPPORTED}.")
+        raise RequestError(f"{_mask(url)} has the scheme {scheme!r}, which Ebbtide cannot open. Give {_SUPPORTED}.")
     return _container_location(url, scheme, rest)
 
 
@@ -97,19 +97,19 @@ def _absolute(path: str) -> str:
 
 def _file_path(url: str, rest: str) -> str:
     if rest.startswith("//") and not rest.startswith("///"):
-        raise RequestError(f"{_shown(url)} names a host; a file URL has none. Write file:///path with three slashes.")
+        raise RequestError(f"{_mask(url)} names a host; a file URL has none. Write file:///path with three slashes.")
     if not rest.startswith("/"):
-        raise RequestError(f"{_shown(url)} is a relative file URL. Write file:///path, or a plain relative path.")
+        raise RequestError(f"{_mask(url)} is a relative file URL. Write file:///path, or a plain relative path.")
     return os.path.normpath(rest)
 
 
 def _file_location(url: str, absolute: str) -> Location:
     root = absolute.strip("/")
     if not root:
-        raise RequestError(f"{_shown(url)} is the root of the file system. Give the table a directory of its own.")
+        raise RequestError(f"{_mask(url)} is the root of the file system. Give the table a directory of its own.")
     if _is_file(absolute):
-        raise RequestError(f"{_shown(url)} is a file. Give the table's directory, the one that holds _delta_log.")
-    return Location("file", "", root, f"file:///{_quoted(root)}", f"file:/{root}")
+        raise RequestError(f"{_mask(url)} is a file. Give the table's directory, the one that holds _delta_log.")
+    return Location("file", "", root, f"file:///{_percent_encode(root)}", f"file:/{root}")
 
 
 def _container_location(url: str, scheme: str, rest: str) -> Location:
@@ -118,16 +118,16 @@ def _container_location(url: str, scheme: str, rest: str) -> Location:
     container, at, account_host = authority.partition("@")
     has_host = at and kind == "azure" and scheme != "az"
     if not rest.startswith("//") or _CONTAINER.fullmatch(container) is None:
-        raise RequestError(f"{_shown(url)} names no bucket or container. Write {scheme}://bucket/path.")
+        raise RequestError(f"{_mask(url)} names no bucket or container. Write {scheme}://bucket/path.")
     if (at and not has_host) or (has_host and _ACCOUNT_HOST.fullmatch(account_host) is None):
         raise RequestError(
-            f"{_shown(url)} has an '@' in its bucket. Write {scheme}://bucket/path; credentials are storage_options."
+            f"{_mask(url)} has an '@' in its bucket. Write {scheme}://bucket/path; credentials are storage_options."
         )
     if _SIGNED.search(path):
-        raise RequestError(f"{_shown(url)} carries a signature. Give it as a storage option, such as 'sas_token'.")
+        raise RequestError(f"{_mask(url)} carries a signature. Give it as a storage option, such as 'sas_token'.")
     segments = [segment for segment in path.split("/") if segment]
     if "." in segments or ".." in segments:
-        raise RequestError(f"{_shown(url)} has a '.' or '..' segment, which object stores do not know. Write it out.")
+        raise RequestError(f"{_mask(url)} has a '.' or '..' segment, which object stores do not know. Write it out.")
     root = "/".join(segments)
     canonical = "s3" if kind == "s3" else scheme
     hadoop = "s3a" if kind == "s3" else scheme
@@ -135,7 +135,7 @@ def _container_location(url: str, scheme: str, rest: str) -> Location:
         kind,
         container,
         root,
-        f"{canonical}://{authority}/{_quoted(root)}".rstrip("/"),
+        f"{canonical}://{authority}/{_percent_encode(root)}".rstrip("/"),
         f"{hadoop}://{authority}/{root}".rstrip("/"),
         account_host,
     )
@@ -148,11 +148,11 @@ def _is_file(absolute: str) -> bool:
         return False  # not known yet; the first read or put will say why
 
 
-def _quoted(path: str) -> str:
+def _percent_encode(path: str) -> str:
     return quote(path, safe=UNRESERVED_IN_PATH, errors="surrogateescape")
 
 
-def _shown(url: str) -> str:
+def _mask(url: str) -> str:
     """The URL for a message. `s3a://key:secret@bucket` and signed https URLs are things users do paste."""
     hidden = url if _AZURE_CONTAINER.match(url) else re.sub(r"^([^/:]*:/*).*@", r"\1***@", url, flags=re.DOTALL)
     return repr(Scrubber()(hidden))

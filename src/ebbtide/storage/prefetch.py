@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ebbtide.storage.store import ObjectStore, is_local
 
-__all__ = ["choose_read_ahead", "prefetched"]
+__all__ = ["choose_read_ahead", "prefetch"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -26,9 +26,7 @@ def choose_read_ahead(store: ObjectStore) -> int:
     return 1 if is_local(store) else _AHEAD
 
 
-def prefetched(
-    function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = _AHEAD
-) -> Iterator[_Result]:
+def prefetch(function: Callable[[_Item], _Result], items: Sequence[_Item], *, ahead: int = _AHEAD) -> Iterator[_Result]:
     """`map(function, items)`, in order, with at most `ahead` calls under way. An error surfaces at its item."""
     if len(items) <= 1 or ahead <= 1:
         yield from map(function, items)

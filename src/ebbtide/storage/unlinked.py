@@ -21,7 +21,7 @@ from ebbtide.storage.failures import os_failure
 from ebbtide.storage.names import is_utf8, validate_path
 from ebbtide.storage.store import ObjectMeta, ObjectStore
 
-__all__ = ["FoundDirectory", "FoundLink", "delete_files", "look_at_file", "remove_directory", "walk"]
+__all__ = ["FoundDirectory", "FoundLink", "delete_files", "look_at_file", "remove_directory", "remove_root", "walk"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = _DIRECTORY | os.O_NOFOLLOW
@@ -64,7 +64,7 @@ def walk(
     while waiting:
         path = waiting.pop()
         try:
-            with _opened(root, path) as descriptor:
+            with _open_directory(root, path) as descriptor:
                 yield from _entries(descriptor, path, real_root, enters, waiting)
         except (FileNotFoundError, NotADirectoryError):
             continue  # deleted, or replaced by a link, since the directory above was read
@@ -99,7 +99,7 @@ def look_at_file(store: ObjectStore, path: str) -> ObjectMeta | None:
     """Size and time of a regular file; None when there is none, or when it is or lies behind a link."""
     parent, _, name = validate_path(path).rpartition("/")
     try:
-        with _opened(_root_of(store), parent) as descriptor:
+        with _open_directory(_root_of(store), parent) as descriptor:
             found = _look(descriptor, name)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -121,7 +121,7 @@ def delete_files(store: ObjectStore, paths: Sequence[str]) -> dict[str, StorageE
     for parent, children in names.items():
         base = f"{parent}/" if parent else ""
         try:
-            with _opened(root, parent) as descriptor:
+            with _open_directory(root, parent) as descriptor:
                 for name in children:
                     try:
                         _delete(descriptor, name)
@@ -138,7 +138,7 @@ def remove_directory(store: ObjectStore, path: str) -> bool:
     """Remove an empty directory. False when it is not empty any more, or is a link; True also when it is gone."""
     parent, _, name = validate_path(path).rpartition("/")
     try:
-        with _opened(_root_of(store), parent) as descriptor:
+        with _open_directory(_root_of(store), parent) as descriptor:
             os.rmdir(name, dir_fd=descriptor)
     except FileNotFoundError:
         return True
@@ -149,12 +149,21 @@ def remove_directory(store: ObjectStore, path: str) -> bool:
     return True
 
 
+def remove_root(store: ObjectStore) -> None:
+    """Remove the root, if it is an empty directory and not a link."""
+    try:
+        _root_of(store).rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, *_IN_THE_WAY}:
+            raise os_failure(error, "delete", store.url) from error
+
+
 def _root_of(store: ObjectStore) -> Path:
     return Path(unquote(store.url.removeprefix("file://")))
 
 
 @contextmanager
-def _opened(root: Path, path: str) -> Iterator[int]:
+def _open_directory(root: Path, path: str) -> Iterator[int]:
     """A handle of the directory at `path` below the root.
 
     FileNotFoundError when there is none; NotADirectoryError when a link is on the way.

@@ -30,6 +30,7 @@ from ebbtide.protocol.features import (
     ensure_writable,
     is_feature_supported,
 )
+from ebbtide.protocol.identity_columns import keep_marks
 from ebbtide.protocol.schema import partition_fields, physical_name
 from ebbtide.protocol.statistics import FileStatistics, num_records
 from ebbtide.transaction.proposal import Proposal
@@ -44,6 +45,7 @@ _IN_PLACE_OPERATIONS: Final = frozenset({"COMPUTE STATS", "ROW TRACKING BACKFILL
 _COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
 # These may take features from the protocol; a caller has to ask for it.
 _DROPPING_OPERATIONS: Final = frozenset({"DROP FEATURE", "RESTORE", "CLONE"})
+_REPLACING_OPERATIONS: Final = frozenset({"REPLACE TABLE", "CREATE OR REPLACE TABLE"})
 # This writes tombstones for deletion-vector files, which were never live.
 _TOMBSTONE_OPERATIONS: Final = frozenset({"Deletion Vector Tombstones"})
 _ROW_KEEPING_OPERATIONS: Final = frozenset({"UPDATE", "OPTIMIZE", "REORG"})
@@ -75,6 +77,18 @@ def check_table_changes(proposal: Proposal) -> None:
         check_protocol_change(before, proposal.protocol, may_drop=proposal.operation.name in _DROPPING_OPERATIONS)
     if proposal.changes_metadata or proposal.changes_protocol:
         check_metadata_change(proposal.metadata, proposal.protocol, proposal.base)
+
+
+def check_marks(proposal: Proposal) -> None:
+    """No identity column counts again what it has counted, except in a table that takes the place of the old one."""
+    base, metadata = proposal.base, proposal.metadata
+    if base is None or not proposal.changes_metadata or proposal.operation.name in _REPLACING_OPERATIONS:
+        return
+    if keep_marks(metadata, base.metadata) != metadata:
+        raise InternalError(
+            f"{proposal.operation.name} would set back how far an identity column of {base.store.url} has counted, and "
+            "numbers would come twice; nothing was committed"
+        )
 
 
 def append_only_error(table_url: str, done: str) -> RequestError:
@@ -212,6 +226,7 @@ _RULES: Final[tuple[Callable[[Proposal], None], ...]] = (
     check_action_kinds,
     check_table_is_writable,
     check_table_changes,
+    check_marks,
     check_append_only,
     check_duplicates,
     check_domains_are_supported,

@@ -32,6 +32,7 @@ from ebbtide.protocol.actions import (
     SetTransaction,
 )
 from ebbtide.protocol.features import supported_features
+from ebbtide.protocol.identity_columns import moves_only_marks
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.transaction.isolation import (
     ROW_TRACKING_DOMAIN,
@@ -44,7 +45,14 @@ from ebbtide.transaction.metadata_conflicts import intolerable_changes
 from ebbtide.transaction.reads import Reads
 from ebbtide.transaction.winners import WinningCommit
 
-__all__ = ["FILE_RULES", "LASTING_RULES", "Contender", "first_conflict", "first_lasting_conflict"]
+__all__ = [
+    "FILE_RULES",
+    "LASTING_RULES",
+    "Contender",
+    "first_conflict",
+    "first_conflict_of_files",
+    "first_lasting_conflict",
+]
 
 _AGAIN: Final = "Nothing was changed. Run the operation again on the table as it is now."
 
@@ -58,6 +66,8 @@ class Contender:
     actions: tuple[Action, ...]
     operation_name: str
     set_transaction: SetTransaction | None = None
+    # The command makes its metadata anew from what the winners left, so it loses nothing that they changed.
+    follows: bool = False
     # As the winners so far have left them; None until one of them made a change.
     new_protocol: Protocol | None = None
     new_metadata: Metadata | None = None
@@ -74,8 +84,14 @@ class Contender:
     def table_url(self) -> str:
         return self.snapshot.store.url
 
-    def changes(self, kind: type[Action]) -> bool:
+    def stages(self, kind: type[Action]) -> bool:
         return any(isinstance(action, kind) for action in self.actions)
+
+    @property
+    def changes_definition(self) -> bool:
+        """Whether the metadata changes in more than how far identity columns have counted."""
+        own = (action for action in self.actions if isinstance(action, Metadata))
+        return any(not moves_only_marks(self.snapshot.metadata, metadata) for metadata in own)
 
     def after(self, winner: WinningCommit) -> Contender:
         """Our side on top of a winner that does not conflict."""
@@ -102,10 +118,18 @@ def first_lasting_conflict(
     Its own application's progress does not: it is checked again after the rebase, and a transaction that has already
     landed is not done twice.
     """
+    ours = replace(ours, follows=True)
     own = ours.set_transaction
     if own is not None:
         ours = replace(ours, reads=replace(ours.reads, app_ids=ours.reads.app_ids - {own.app_id}))
     return _first(ours, winners, LASTING_RULES)
+
+
+def first_conflict_of_files(
+    ours: Contender, winners: Iterable[WinningCommit]
+) -> DeltaConcurrentModificationException | None:
+    """What the reference would raise for the files alone."""
+    return _first(ours, winners, FILE_RULES)
 
 
 def protocol_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
@@ -115,7 +139,7 @@ def protocol_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrent
     """
     if winner.protocol is None:
         return None
-    if ours.changes(Protocol):
+    if ours.stages(Protocol):
         return ProtocolChangedException(
             f"{ours.operation_name} changes the protocol of {ours.table_url}, and so did {winner.description}. {_AGAIN}"
         )
@@ -142,10 +166,14 @@ def feature_drop_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcur
 
 
 def metadata_conflict(ours: Contender, winner: WinningCommit) -> DeltaConcurrentModificationException | None:
-    """Both change the metadata, or the winner's change does more than switch on a harmless feature."""
+    """Both change the metadata, or the winner's change does more than switch on a harmless feature.
+
+    Counting on in an identity column is harmless. If one of the two does only that, a command that follows can do both.
+    """
     if winner.metadata is None:
         return None
-    if ours.changes(Metadata):
+    counts_only = not ours.changes_definition or moves_only_marks(ours.metadata, winner.metadata)
+    if ours.stages(Metadata) and not (ours.follows and counts_only):
         return MetadataChangedException(
             f"{ours.operation_name} changes the metadata of {ours.table_url}, and so did {winner.description}. {_AGAIN}"
         )
@@ -249,7 +277,7 @@ def _adds_that_count(ours: Contender, winner: WinningCommit) -> tuple[AddFile, .
     if level == SNAPSHOT_ISOLATION:
         return ()
     is_blind = winner.commit_info is not None and winner.commit_info.is_blind_append is True
-    if level == WRITE_SERIALIZABLE and is_blind and not ours.changes(Metadata):
+    if level == WRITE_SERIALIZABLE and is_blind and not ours.changes_definition:
         return ()
     return winner.adds
 

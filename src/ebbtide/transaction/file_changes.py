@@ -103,7 +103,7 @@ def live_files_at(snapshot: Snapshot, canonical: set[str]) -> LiveFilesAt:
     for part in snapshot.live.slices if canonical else ():
         mask = pc.is_in(part.canonical, value_set=wanted)
         if pc.any(mask).as_py():
-            found = part.filtered(mask)
+            found = part.filter(mask)
             batches.append(found.rows)
             paths += found.canonical.to_pylist()
             keys += file_keys(found.canonical, found.rows.column("deletion_vector")).to_pylist()

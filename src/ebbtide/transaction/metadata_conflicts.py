@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ebbtide.protocol.actions import Metadata, Protocol
 from ebbtide.protocol.features import is_feature_supported, supported_features
+from ebbtide.protocol.identity_columns import MARK
 from ebbtide.protocol.schema import parse_schema
 
 __all__ = ["intolerable_changes"]
@@ -43,7 +44,7 @@ _MAPPING_FIELD_KEYS: Final = frozenset(
         "delta.columnMapping.nested.ids",
     }
 )
-_IDENTITY_FIELD_KEYS: Final = frozenset({"delta.identity.highWaterMark"})
+_IDENTITY_FIELD_KEYS: Final = frozenset({MARK})
 
 
 def intolerable_changes(before: Metadata, after: Metadata, protocol: Protocol) -> list[str]:

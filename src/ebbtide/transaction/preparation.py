@@ -14,6 +14,7 @@ from ebbtide.errors import InternalError, RequestError
 from ebbtide.log import Snapshot
 from ebbtide.log.commit_times import in_commit_times
 from ebbtide.protocol.actions import Action, Metadata, SetTransaction, serialize_actions
+from ebbtide.protocol.identity_columns import moves_only_marks
 from ebbtide.transaction.checks import check
 from ebbtide.transaction.clock import Clock
 from ebbtide.transaction.isolation import is_blind_append, isolation_level
@@ -27,6 +28,7 @@ from ebbtide.transaction.row_tracking import with_row_ids
 __all__ = ["Prepared", "Staged", "prepare"]
 
 _ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
+_IDENTITY_ONLY = "delta.identity.schemaUpdate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def prepare(
         actions = _with_enablement(actions, proposal, version, timestamp_ms)
     actions = with_row_ids(actions, proposal, version)
     info = commit_info(
-        staged.operation,
+        _with_count_noted(staged.operation, proposal),
         timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
         in_commit_timestamp=timestamp_ms,
         read_version=None if base is None else base.version,
@@ -93,6 +95,17 @@ def prepare(
     source = f"version {version} of {table_url}"
     ensure_readable_commit(data, written, proposal, source=source, config=config)
     return Prepared(version, written, data)
+
+
+def _with_count_noted(operation: Operation, proposal: Proposal) -> Operation:
+    """Note that the metadata changed in nothing but identity columns that counted on.
+
+    The reference's writers, which compare no schemas, see by this that they need not give up.
+    """
+    base = proposal.base
+    if base is None or not proposal.changes_metadata or not moves_only_marks(base.metadata, proposal.metadata):
+        return operation
+    return replace(operation, tags={**(operation.tags or {}), _IDENTITY_ONLY: "true"})
 
 
 def _fill_in_date(action: Action, now_ms: int) -> Action:
@@ -117,12 +130,14 @@ def _with_enablement(
         return actions
     if not any(isinstance(action, Metadata) for action in actions):
         raise InternalError("In-commit timestamps were switched on by a protocol action alone; stage the metadata too.")
-    noted = {
+    enabled_at = {
         "delta.inCommitTimestampEnablementVersion": str(version),
         "delta.inCommitTimestampEnablementTimestamp": str(timestamp_ms),
     }
     return tuple(
-        replace(action, configuration={**action.configuration, **noted}) if isinstance(action, Metadata) else action
+        replace(action, configuration={**action.configuration, **enabled_at})
+        if isinstance(action, Metadata)
+        else action
         for action in actions
     )
 

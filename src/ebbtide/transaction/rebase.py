@@ -5,7 +5,7 @@ None when nothing is left to do. The command decides by (path, deletion vector):
 the rest is done again. So the result is as if the command had started after the winners.
 
     def rebase(lost: Lost) -> Rebased | None:
-        changes = lost.changes()
+        changes = lost.file_changes()
         ...
 
 A command that cannot follow a particular change raises a conflict itself; `lost.conflict()` is the reference's verdict.
@@ -20,6 +20,7 @@ from typing import Protocol
 from ebbtide.errors import DeltaConcurrentModificationException
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action
+from ebbtide.protocol.identity_columns import moves_only_marks
 from ebbtide.transaction.file_changes import FileChanges, find_file_changes
 from ebbtide.transaction.operation import Operation
 from ebbtide.transaction.winners import WinningCommit
@@ -38,19 +39,27 @@ class Lost:
     # Every commit between the two, oldest first.
     winners: tuple[WinningCommit, ...]
     verdict: Callable[[], DeltaConcurrentModificationException | None] = field(default=lambda: None, repr=False)
+    verdict_on_files: Callable[[], DeltaConcurrentModificationException | None] = field(
+        default=lambda: None, repr=False
+    )
 
     @property
     def is_same_definition(self) -> bool:
-        """Whether the winners left protocol and metadata as they were."""
-        return self.read.metadata == self.newest.metadata and self.read.protocol == self.newest.protocol
+        """Whether the winners left protocol and metadata as they were; identity columns may have counted on."""
+        before, after = self.read.metadata, self.newest.metadata
+        return self.read.protocol == self.newest.protocol and (before == after or moves_only_marks(before, after))
 
-    def changes(self) -> FileChanges:
+    def file_changes(self) -> FileChanges:
         """Which files the winners changed."""
         return find_file_changes(self.read, self.newest, self.winners)
 
     def conflict(self) -> DeltaConcurrentModificationException | None:
         """What the reference would raise here; None when it would let us commit the same actions."""
         return self.verdict()
+
+    def conflict_of_files(self) -> DeltaConcurrentModificationException | None:
+        """The same for a command that makes its metadata anew: what the winners did to files alone."""
+        return self.verdict_on_files()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,12 @@ from ebbtide.storage import ObjectStore
 from ebbtide.transaction import post_commit
 from ebbtide.transaction.attempt import put_commit
 from ebbtide.transaction.clock import SYSTEM_CLOCK, Clock
-from ebbtide.transaction.conflicts import Contender, first_conflict, first_lasting_conflict
+from ebbtide.transaction.conflicts import (
+    Contender,
+    first_conflict,
+    first_conflict_of_files,
+    first_lasting_conflict,
+)
 from ebbtide.transaction.operation import Operation
 from ebbtide.transaction.preparation import Prepared, Staged, prepare
 from ebbtide.transaction.reads import ReadPredicate, Reads
@@ -248,7 +253,14 @@ class Transaction:
                 f"version {read.version}; nothing was changed. Open the table again."
             )
         winners = read_winners(self._store, read.version + 1, newest.version, config=self._config)
-        return Lost(read, newest, winners, lambda: first_conflict(self._contender(read, staged), winners))
+        ours = self._contender(read, staged)
+        return Lost(
+            read,
+            newest,
+            winners,
+            lambda: first_conflict(ours, winners),
+            lambda: first_conflict_of_files(ours, winners),
+        )
 
     def _follow(self, lost: Lost, staged: Staged, rebase: Rebase | None) -> Staged | None:
         """What to commit on top of the winners; None when they left nothing to do. Raises when they conflict."""

@@ -20,7 +20,7 @@ from ebbtide.protocol.actions import (
     SetTransaction,
 )
 from ebbtide.storage import ObjectStore
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 
 __all__ = ["WinningCommit", "read_winners"]
 
@@ -85,7 +85,7 @@ class WinningCommit:
 def read_winners(store: ObjectStore, first: int, last: int, *, config: EngineConfig) -> tuple[WinningCommit, ...]:
     """The commits `first` to `last`, both included."""
     read = partial(_read_winner, store, config)
-    return tuple(prefetched(read, range(first, last + 1), ahead=choose_read_ahead(store)))
+    return tuple(prefetch(read, range(first, last + 1), ahead=choose_read_ahead(store)))
 
 
 def _read_winner(store: ObjectStore, config: EngineConfig, version: int) -> WinningCommit:
@@ -94,7 +94,7 @@ def _read_winner(store: ObjectStore, config: EngineConfig, version: int) -> Winn
     except ObjectNotFoundError as error:
         raise ConcurrentWriteException(
             f"The table at {store.url} moved on while this operation ran, and version {version}, which came after the "
-            "version it had read, was cleaned up already. What it did cannot be told any more. Run the operation again."
+            "version it had read, was cleaned up already. What it did is no longer known. Run the operation again."
         ) from error
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     return WinningCommit(version, tuple(actions), info)

@@ -4,11 +4,13 @@ from ebbtide.write.abandoned import discard
 from ebbtide.write.assignment import cast_for_column
 from ebbtide.write.file_statistics import indexed_columns
 from ebbtide.write.files import write_files
-from ebbtide.write.row_counts import footer_of, footer_statistics
+from ebbtide.write.identity import UsedNumbers
+from ebbtide.write.live_footers import footer_of, stats_from_footer
 from ebbtide.write.rules import complete_rows, default_value, enforce_rules, generated_columns
 from ebbtide.write.target import WriteTarget, WrittenFiles
 
 __all__ = [
+    "UsedNumbers",
     "WriteTarget",
     "WrittenFiles",
     "cast_for_column",
@@ -17,7 +19,7 @@ __all__ = [
     "discard",
     "enforce_rules",
     "footer_of",
-    "footer_statistics",
+    "stats_from_footer",
     "generated_columns",
     "indexed_columns",
     "write_files",

@@ -27,7 +27,7 @@ def discard(
     """Delete data files, change data files, and the files of new deletion vectors."""
     paths: set[str] = set()
     for files in written:
-        paths |= {decode_path(add.path) for add in files.adds} | {decode_path(cdc.path) for cdc in files.changes}
+        paths |= {decode_path(add.path) for add in files.adds} | {decode_path(cdc.path) for cdc in files.change_files}
     paths |= {vector.relative_path for vector in vectors if vector.is_relative}
     for path in sorted(paths):
         try:

@@ -72,7 +72,7 @@ def read_expression(text: str) -> ExpressionReading:
     reader = _Reader(tokens)
     reader.expression(0)
     if reader.at < len(tokens):
-        raise reader.unexpected()
+        raise reader.syntax_error()
     return ExpressionReading(frozenset(reader.calls), tuple(reader.names), tokens)
 
 
@@ -108,15 +108,15 @@ class _Reader:
 
     def take(self, *signs: str) -> None:
         if self.sign() not in signs:
-            raise self.unexpected()
+            raise self.syntax_error()
         self.at += 1
 
     def take_word(self, *words: str) -> None:
         if self.word() not in words:
-            raise self.unexpected()
+            raise self.syntax_error()
         self.at += 1
 
-    def unexpected(self) -> UnknownSyntaxError:
+    def syntax_error(self) -> UnknownSyntaxError:
         if self.at >= len(self.tokens):
             return UnknownSyntaxError("it ends where a value is expected")
         return UnknownSyntaxError(f"Ebbtide does not know what '{self.tokens[self.at].text[:40]}' means there")
@@ -152,7 +152,7 @@ class _Reader:
         elif kind == "word":
             self.word_operand(depth)
         else:
-            raise self.unexpected()
+            raise self.syntax_error()
 
     def is_prefix_not(self) -> bool:
         return self.word() == "not" and self.sign(1) != "."
@@ -162,7 +162,7 @@ class _Reader:
         while self.kind() == "string":
             self.at += 1
         if self.sign() in {"(", "."}:
-            raise self.unexpected()
+            raise self.syntax_error()
 
     def word_operand(self, depth: int) -> None:
         word = self.word()
@@ -263,7 +263,7 @@ class _Reader:
     def refuse_query(self) -> None:
         word = self.word()
         if word in _QUERY_WORDS and self.sign(1) != "." and not (word in {"map", "reduce"} and self.sign(1) == "("):
-            raise UnknownSyntaxError("it holds a subquery (a column of such a name must stand in backticks)")
+            raise UnknownSyntaxError("it holds a subquery (a column of that name must be in backticks)")
 
     def suffix(self, depth: int) -> bool:
         """Read what may follow a value besides an operator. Returns whether there was something."""
@@ -312,7 +312,7 @@ class _Reader:
         elif word == "in" or (word in {"like", "ilike"} and self.word() in {"any", "some", "all"}):
             self.at += word != "in"
             if self.sign() != "(":
-                raise self.unexpected()
+                raise self.syntax_error()
             self.parentheses(depth)
         else:
             self.operand(depth)
@@ -340,7 +340,7 @@ class _Reader:
         while True:
             self.at += self.sign() in {"+", "-"}
             if self.kind() not in {"number", "string"}:
-                raise self.unexpected()
+                raise self.syntax_error()
             self.at += 1
             self.take_word(*_UNITS)
             if self.word() == "to":
@@ -363,7 +363,7 @@ class _Reader:
             raise UnknownSyntaxError(f"it nests more than {_MAX_DEPTH} levels deep")
         word = self.word()
         if not word:
-            raise self.unexpected()
+            raise self.syntax_error()
         self.at += 1
         if word == "interval":
             self.take_word(*_UNITS)
@@ -385,7 +385,7 @@ class _Reader:
         while True:
             if word == "struct":
                 if self.kind() not in {"word", "quoted_name"}:
-                    raise self.unexpected()
+                    raise self.syntax_error()
                 self.at += 1
                 self.at += self.sign() == ":"
             self.data_type(depth + 1)

@@ -194,7 +194,7 @@ def _has_nan(values: Sequence[Any]) -> bool:
 def _order_key(data_type: DataType) -> Callable[[Any], Any]:
     """How the physical values compare; wide decimals are big-endian two's complement."""
     is_decimal = isinstance(data_type, PrimitiveType) and data_type.decimal_bounds is not None
-    return _unscaled if is_decimal else lambda value: value
+    return _unscaled_integer if is_decimal else lambda value: value
 
 
 def _readers(data_type: DataType, string_prefix: int) -> tuple[Reader, Reader] | None:
@@ -210,13 +210,13 @@ def _readers(data_type: DataType, string_prefix: int) -> tuple[Reader, Reader] |
     return _READERS.get(data_type.name)
 
 
-def _unscaled(value: Any) -> int:
+def _unscaled_integer(value: Any) -> int:
     return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else int(value)
 
 
 def _decimal(value: Any, scale: int) -> Decimal:
     # Built from its digits: arithmetic would round to the 28 digits of the default context.
-    unscaled = _unscaled(value)
+    unscaled = _unscaled_integer(value)
     return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
 
 

@@ -183,19 +183,19 @@ def _build_result(
 ) -> WrittenFiles:
     names = target.physical_partition_names
     adds: list[AddFile] = []
-    changes: list[AddCDCFile] = []
+    change_files: list[AddCDCFile] = []
     for output, path in zip(outputs, paths, strict=True):
         values = dict(zip(names, output.label.texts, strict=True))
         meta = output.file.meta
         if output.label.is_change:
-            changes.append(AddCDCFile(encode_path(path), values, meta.size))
+            change_files.append(AddCDCFile(encode_path(path), values, meta.size))
         else:
             adds.append(
                 AddFile(encode_path(path), values, meta.size, meta.last_modified_ms, data_change, stats=output.stats)
             )
     return WrittenFiles(
         adds=tuple(adds),
-        changes=tuple(changes),
+        change_files=tuple(change_files),
         num_rows=sum(output.num_rows for output in outputs if not output.label.is_change),
         num_change_rows=sum(output.num_rows for output in outputs if output.label.is_change),
     )

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ebbtide import spark_border as border
-from ebbtide.errors import CorruptTableError, InternalError, UnsupportedFeatureError
+from ebbtide.errors import CorruptTableError, InternalError
 from ebbtide.protocol.features import is_feature_supported
 from ebbtide.protocol.schema import (
     CHAR_VARCHAR,
@@ -38,6 +38,7 @@ from ebbtide.sql_text import names_in, tokenize
 from ebbtide.write.assignment import cast_for_column
 from ebbtide.write.char_lengths import has_too_long_string
 from ebbtide.write.columns import spark_type
+from ebbtide.write.identity import identity_columns
 from ebbtide.write.table_expressions import TableExpression, trusted_columns
 from ebbtide.write.target import WriteTarget
 
@@ -48,7 +49,6 @@ __all__ = [
     "enforce_condition",
     "enforce_rules",
     "generated_columns",
-    "identity_columns",
 ]
 
 CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
@@ -73,17 +73,16 @@ class _Rule:
     message: Column
 
 
-def enforce_rules(frame: DataFrame, target: WriteTarget, *, changes: str | None = None) -> DataFrame:
+def enforce_rules(frame: DataFrame, target: WriteTarget) -> DataFrame:
     """The frame, with every rule of the table enforced: a row that breaks one fails the query.
 
-    `frame` has the table's logical columns; further columns are kept. `changes` names a column of it that is not null
-    in rows of change data. Those show rows as they were, so they are not checked. Run the query under
-    `spark_border.spark_errors`, which turns the failure into a ConstraintViolationError.
+    `frame` has the table's logical columns; further columns are kept. Run the query under `spark_border.spark_errors`,
+    which turns the failure into a ConstraintViolationError.
     """
     refuse_variables(target.schema)
     with border.spark_errors(f"reading the constraints of {target.store.url}"), border.asking_the_analyser():
         rules = list(_rules(target, frame.sparkSession))
-        return _check_rows(_with_empty_as_null(frame, target), target, rules, changes) if rules else frame
+        return _check_rows(_with_empty_as_null(frame, target), target, rules) if rules else frame
 
 
 def enforce_condition(frame: DataFrame, target: WriteTarget, condition: str) -> DataFrame:
@@ -92,7 +91,7 @@ def enforce_condition(frame: DataFrame, target: WriteTarget, condition: str) -> 
     with border.spark_errors(f"reading the condition {condition!r}"), border.asking_the_analyser():
         holds = F.coalesce(F.expr(condition), F.lit(False))
         rule = _Rule(~holds, _MISMATCH, _values_message(target, what, condition))
-        return _check_rows(frame, target, [rule], None)
+        return _check_rows(frame, target, [rule])
 
 
 def breaks_check(target: WriteTarget, expression: TableExpression, value: Column) -> tuple[Column, Column]:
@@ -105,7 +104,8 @@ def complete_rows(frame: DataFrame, target: WriteTarget, *, given: Collection[st
     """The frame with every column of the table, in the table's order, then its other columns.
 
     Columns not in `given` (names in lower case) are generated, or filled with their default or null; a column of the
-    frame with such a name is ignored. Generated columns are computed from the filled ones.
+    frame with such a name is ignored. Generated columns are computed from the filled ones. Identity columns must be
+    given: `write.identity` numbers the rows.
     """
     refuse_variables(target.schema)
     names = {name.lower(): name for name in frame.columns}
@@ -113,7 +113,9 @@ def complete_rows(frame: DataFrame, target: WriteTarget, *, given: Collection[st
     lost = [name for name in given if name not in names and target.schema.get(name) is not None]
     if lost:
         raise InternalError(f"The column '{lost[0]}' is said to be given, but the rows do not have it.")
-    _refuse_identity(target, missing)
+    uncounted = [field for field in identity_columns(target) if field in missing]
+    if uncounted:
+        raise InternalError(f"The identity column '{uncounted[0].name}' has no numbers for the new rows.")
     generated = generated_columns(target)
     computed = {field.name: generated[field.name] for field in missing if field.name in generated}
     filled = _fill_columns(frame, target, names, {field.name for field in missing})
@@ -146,13 +148,6 @@ def default_value(field: StructField, target: WriteTarget, spark: SparkSession) 
 
 def _generations(target: WriteTarget) -> list[TableExpression]:
     return [TableExpression("generated", name, text) for name, text in generated_columns(target).items()]
-
-
-def identity_columns(target: WriteTarget) -> tuple[StructField, ...]:
-    """Columns for which the writer would have to number new rows."""
-    if not is_feature_supported(target.protocol, "identityColumns"):
-        return ()
-    return tuple(field for field in target.schema.fields if field.is_identity)
 
 
 # --- filling ----------------------------------------------------------------------------------------------------------
@@ -201,17 +196,6 @@ def _generate_columns(frame: DataFrame, target: WriteTarget, computed: Mapping[s
     return frame.select(*(columns.get(name, border.column(name)) for name in frame.columns))
 
 
-def _refuse_identity(target: WriteTarget, missing: list[StructField]) -> None:
-    names = {field.name for field in missing}
-    wanted = [field.name for field in identity_columns(target) if field.name in names]
-    if wanted:
-        raise UnsupportedFeatureError(
-            f"The column '{wanted[0]}' of the table at {target.store.url} is an identity column, and Ebbtide does not "
-            "number new rows. Write them with the engine that made the table.",
-            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
-        )
-
-
 def _with_empty_as_null(frame: DataFrame, target: WriteTarget) -> DataFrame:
     """The log stores an empty partition value as null, so the rules must see null too, as readers will."""
     texts = {field.name.lower() for field in target.partition_fields if field.type in _EMPTY_IS_NULL}
@@ -225,7 +209,7 @@ def _with_empty_as_null(frame: DataFrame, target: WriteTarget) -> DataFrame:
     return frame.select(*(of(name) for name in frame.columns))
 
 
-def _check_rows(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], changes: str | None) -> DataFrame:
+def _check_rows(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule]) -> DataFrame:
     """The frame with one column computed through the rules."""
     carrier = _carrier(target)
     if not rules or carrier is None:
@@ -233,8 +217,6 @@ def _check_rows(frame: DataFrame, target: WriteTarget, rules: Sequence[_Rule], c
     message = F.coalesce(
         *(F.when(rule.is_broken, border.failure_message(rule.error_class, rule.message)) for rule in rules)
     )
-    if changes is not None:
-        message = F.when(border.column(changes).isNull(), message)
     checked = F.when(message.isNull(), border.column(carrier.name)).otherwise(F.raise_error(message))
     result = frame.select(
         *(
@@ -317,7 +299,7 @@ def _lengths(value: Column, field: StructField) -> Iterator[_Rule]:
         return
     declared = str(field.metadata.get(CHAR_VARCHAR)).strip()
     limit = f"exceeds a length of the column '{field.name}', which is {declared}."
-    message = F.concat(F.lit("The value '"), _shown(value), F.lit(f"' {limit}"))
+    message = F.concat(F.lit("The value '"), _value_text(value), F.lit(f"' {limit}"))
     yield _Rule(broken, _TOO_LONG, message)
 
 
@@ -355,7 +337,7 @@ def _check(target: WriteTarget, expression: TableExpression, value: Column) -> _
 
 
 def _generation(target: WriteTarget, expression: TableExpression, value: Column, field: StructField) -> _Rule:
-    shown = f"{border.quoted(field.name)} <=> {expression.text}"
+    shown = f"{border.quote_name(field.name)} <=> {expression.text}"
     message = _values_message(target, f"CHECK constraint Generated Column ({shown}) {_BY}", shown)
     computed = value.cast(spark_type(field.type))
     return _Rule(~border.column(field.name).eqNullSafe(computed), _VIOLATED, message)
@@ -368,7 +350,7 @@ def _values_message(target: WriteTarget, what: str, expression: str) -> Column:
         value = border.column(path[0])
         for name in path[1:]:
             value = value.getField(name)
-        parts += [F.lit(f"\n - {'.'.join(path)} : "), _shown(value)]
+        parts += [F.lit(f"\n - {'.'.join(path)} : "), _value_text(value)]
     return F.concat(*parts)
 
 
@@ -384,5 +366,5 @@ def _longest_chain(schema: StructType, path: tuple[str, ...]) -> tuple[StructFie
     return next((chain for chain in chains if chain is not None), None)
 
 
-def _shown(value: Column) -> Column:
+def _value_text(value: Column) -> Column:
     return F.coalesce(F.substring(value.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))

@@ -155,8 +155,8 @@ def _refusal(expression: TableExpression, target: WriteTarget, reason: str) -> U
 def _remedy(expression: TableExpression, target: WriteTarget) -> str:
     if expression.is_new:
         return "The table was not changed."
-    alter = f"ALTER TABLE delta.{border.quoted(target.store.spark_path)}"
-    name = border.quoted(expression.name)
+    alter = f"ALTER TABLE delta.{border.quote_name(target.store.spark_path)}"
+    name = border.quote_name(expression.name)
     match expression.kind:
         case "check":
             return f"The owner of the table can drop it: {alter} DROP CONSTRAINT {name}."
@@ -174,7 +174,7 @@ def _remedy(expression: TableExpression, target: WriteTarget) -> str:
 def _remedy_for_column(expression: TableExpression, target: WriteTarget, alter: str) -> str:
     if expression.name.lower() in {name.lower() for name in target.partition_columns}:
         return "The table is partitioned by that column, so its owner can only replace the table by one without it."
-    drop = f"{alter} DROP COLUMN {border.quoted(expression.name)}"
+    drop = f"{alter} DROP COLUMN {border.quote_name(expression.name)}"
     if target.column_mapping_mode != "none":
         return f"The owner of the table can drop it with the column: {drop}."
     mapping = f"{alter} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"

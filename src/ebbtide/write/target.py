@@ -76,7 +76,7 @@ class WrittenFiles:
     """Files that are in storage, durable, and not yet named by any commit."""
 
     adds: tuple[AddFile, ...]
-    changes: tuple[AddCDCFile, ...]
+    change_files: tuple[AddCDCFile, ...]
     num_rows: int
     num_change_rows: int
 
@@ -86,4 +86,4 @@ class WrittenFiles:
 
     @property
     def num_change_bytes(self) -> int:
-        return sum(change.size for change in self.changes)
+        return sum(change.size for change in self.change_files)

@@ -71,6 +71,9 @@ def test_rows_are_deleted_and_counted(spark, people):
     assert version_of(people) == 3
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_are_deleted_and_counted, which runs on both kinds; this adds the words of the shell"
+)
 @pytest.mark.spark
 def test_yes_at_the_prompt_deletes(spark, people, monkeypatch):
     monkeypatch.setattr("ebbtide.cli.delete._is_terminal", lambda: True)
@@ -80,6 +83,9 @@ def test_yes_at_the_prompt_deletes(spark, people, monkeypatch):
     assert (answer["version"], answer["numAffectedRows"], answer["numDeletionVectorsAdded"]) == (3, 1, 1)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_are_deleted_and_counted, which runs on both kinds; this adds the words of the shell"
+)
 @pytest.mark.spark
 def test_deletion_vectors_can_be_switched_off_for_one_deletion(spark, people):
     (answer,) = json_lines(
@@ -88,11 +94,17 @@ def test_deletion_vectors_can_be_switched_off_for_one_deletion(spark, people):
     assert (answer["numAddedFiles"], answer["numCopiedRows"], answer["numDeletionVectorsAdded"]) == (1, 2, 0)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_are_deleted_and_counted, which runs on both kinds; this adds the words of the shell"
+)
 @pytest.mark.spark
 def test_nothing_that_matches_is_said_in_a_sentence(spark, people):
     assert ebbtide("delete", people, "--where", "id = 99", "--yes").stdout == "Nothing matched; no new version.\n"
 
 
+@pytest.mark.one_kind(
+    "test_condition_that_spark_refuses_is_one_line_and_exit_code_2 in test_show.py runs on both kinds"
+)
 @pytest.mark.spark
 def test_bad_condition_is_one_line_and_exit_code_2(spark, people):
     result = ebbtide("delete", people, "--where", "rand() < 0.5", "--yes")
@@ -101,6 +113,7 @@ def test_bad_condition_is_one_line_and_exit_code_2(spark, people):
     assert version_of(people) == 2
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("where", "options", "expected"),
@@ -136,6 +149,9 @@ def test_dry_run_says_what_would_happen_and_writes_nothing(spark, people, where,
     assert files_below(people) == before
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_are_deleted_and_counted, which runs on both kinds; this adds the words of the shell"
+)
 @pytest.mark.spark
 def test_forecast_of_vector_bytes_is_what_is_then_written(spark, people):
     (forecast,) = json_lines(ebbtide("delete", people, "--where", "id = 4", "--dry-run", "--json"))
@@ -146,6 +162,9 @@ def test_forecast_of_vector_bytes_is_what_is_then_written(spark, people):
     assert written.stat().st_size == forecast["numDeletionVectorBytes"] + 1
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_are_deleted_and_counted, which runs on both kinds; this adds the words of the shell"
+)
 @pytest.mark.spark
 def test_dry_run_is_readable(spark, people):
     text = ebbtide("delete", people, "--where", "id IN (3, 4)", "--dry-run").stdout

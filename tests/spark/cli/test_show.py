@@ -35,16 +35,25 @@ def test_older_version_and_time_show_the_rows_of_then(people):
     assert names(ebbtide("show", people, "--timestamp", "2024-01-01T01:01:59.999+01:00", "--json")) == everyone
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_marked_as_deleted_are_not_shown and test_values_of_every_kind_are_shown_and_are_json, which run on both kinds"
+)
 def test_condition_that_is_null_for_a_row_leaves_it_out(people):
     assert names(ebbtide("show", people, "--where", "city <> 'Boston'", "--json")) == ["Edsger", "Frances"]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_marked_as_deleted_are_not_shown and test_values_of_every_kind_are_shown_and_are_json, which run on both kinds"
+)
 def test_table_for_people_has_a_line_a_row_and_a_note_on_stderr(people):
     result = ebbtide("show", people, "--where", "id = 5")
     assert result.stdout.splitlines() == ["id  name    city", "5   Donald  NULL"]
     assert result.stderr == "Version 2, 1 row.\n"
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_marked_as_deleted_are_not_shown and test_values_of_every_kind_are_shown_and_are_json, which run on both kinds"
+)
 def test_limit_says_when_there_is_more(people):
     result = ebbtide("show", people, "--limit", 3)
     assert len(result.stdout.splitlines()) == 4
@@ -52,6 +61,7 @@ def test_limit_says_when_there_is_more(people):
     assert ebbtide("show", people, "--limit", 4).stderr == "Version 2, 4 rows.\n"
 
 
+@pytest.mark.one_value("conditions that Spark refuses run on both kinds in test_delete.py")
 @pytest.mark.parametrize(
     ("condition", "named"), [("nosuch = 1", "nosuch"), ("id = = 1", "PARSE_SYNTAX_ERROR"), ("id + 1", "DATATYPE")]
 )
@@ -63,6 +73,7 @@ def test_condition_that_spark_refuses_is_one_line_and_exit_code_2(people, condit
     assert named in line
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_missing_data_file_is_one_line_and_exit_code_1(people):
     (people / "part-1.parquet").unlink()
     result = ebbtide("show", people)
@@ -103,6 +114,9 @@ def test_values_of_every_kind_are_shown_and_are_json(tmp_path):
     assert "\x1b" not in shown
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_marked_as_deleted_are_not_shown and test_values_of_every_kind_are_shown_and_are_json, which run on both kinds"
+)
 def test_columns_that_do_not_fit_the_terminal_are_named(tmp_path, monkeypatch):
     columns = {f"column_{n}": "x" * 30 for n in range(4)}
     path = TableBuilder(tmp_path / "t", pa.schema(dict.fromkeys(columns, pa.string()))).file([columns]).commit().path
@@ -113,6 +127,9 @@ def test_columns_that_do_not_fit_the_terminal_are_named(tmp_path, monkeypatch):
     assert "column_3" in ebbtide("show", path, "--json").stdout
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_marked_as_deleted_are_not_shown and test_values_of_every_kind_are_shown_and_are_json, which run on both kinds"
+)
 def test_empty_table_shows_its_columns(tmp_path):
     path = TableBuilder(tmp_path / "t", pa.schema({"a": pa.int64(), "b": pa.string()})).commit().path
     result = ebbtide("show", path)

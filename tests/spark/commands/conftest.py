@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.invariants import checked
+from tests.support.invariants import check_invariants
 
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, UpdateRequest, WriteOptions
@@ -21,7 +21,7 @@ def checked_delete(spark):
     def delete(table, condition=None, *, alias=None, again=True, config=DEFAULT_CONFIG, **options):
         path = table if isinstance(table, Path) else table.path
         request = DeleteRequest(open_store(str(path)), condition, alias, WriteOptions(config=config, **options))
-        return checked(spark, path, lambda: DeleteCommand(spark, request).run(), again=again, config=config)
+        return check_invariants(spark, path, lambda: DeleteCommand(spark, request).run(), again=again, config=config)
 
     return delete
 
@@ -39,6 +39,6 @@ def checked_update(spark):
             alias,
             WriteOptions(config=config, **options),
         )
-        return checked(spark, path, lambda: UpdateCommand(spark, request).run(), again=False, config=config)
+        return check_invariants(spark, path, lambda: UpdateCommand(spark, request).run(), again=False, config=config)
 
     return update

@@ -40,6 +40,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.one_value("refused before Spark is asked, whatever the command")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_append_only_table_is_refused_with_one_class_by_every_command(spark, table, command):
     with pytest.raises(RequestError, match=r"append-only \(delta.appendOnly=true\)") as caught:

@@ -53,6 +53,9 @@ def test_partition_with_enough_small_files_is_compacted_after_a_write(spark, tmp
     assert ebbtide.read(spark, str(table.path)).count() == 33
 
 
+@pytest.mark.one_kind(
+    "the calls of test_partition_with_enough_small_files_is_compacted_after_a_write, which runs on both kinds; this adds the choice of files, which the log decides"
+)
 def test_too_few_files_are_left_alone(spark, tmp_path):
     table = build(tmp_path, wanted="true", files=2)
     with session_settings(spark, FOUR_FILES):
@@ -60,6 +63,9 @@ def test_too_few_files_are_left_alone(spark, tmp_path):
     assert operations(table) == ["WRITE"]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_partition_with_enough_small_files_is_compacted_after_a_write, which runs on both kinds; this adds the choice of files, which the log decides"
+)
 def test_partition_that_the_command_did_not_write_to_is_left_alone(spark, tmp_path):
     table = build(tmp_path, wanted="true", files=5)
     with session_settings(spark, FOUR_FILES):
@@ -70,6 +76,7 @@ def test_partition_that_the_command_did_not_write_to_is_left_alone(spark, tmp_pa
     assert operations(table) == ["WRITE", "WRITE", "OPTIMIZE"]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("of_session", "of_table", "expected"),
     [
@@ -88,6 +95,9 @@ def test_session_decides_before_the_table(spark, tmp_path, of_session, of_table,
     assert ("OPTIMIZE" in operations(table)) is expected
 
 
+@pytest.mark.one_value(
+    "the calls of test_partition_with_enough_small_files_is_compacted_after_a_write, which runs on both kinds; this adds another command"
+)
 @pytest.mark.parametrize("verb", ["delete", "update", "merge", "insert"])
 def test_every_changing_command_is_followed_by_it(spark, tmp_path, verb):
     table = build(tmp_path, wanted="true", files=4)
@@ -110,6 +120,9 @@ def test_every_changing_command_is_followed_by_it(spark, tmp_path, verb):
     assert (303 in ids) is (verb != "delete")
 
 
+@pytest.mark.one_kind(
+    "the calls of test_partition_with_enough_small_files_is_compacted_after_a_write, which runs on both kinds; this adds a failure that is not Spark's"
+)
 def test_failure_is_logged_and_does_not_fail_the_write(spark, tmp_path, monkeypatch, caplog):
     table = build(tmp_path, wanted="true")
 
@@ -123,6 +136,7 @@ def test_failure_is_logged_and_does_not_fail_the_write(spark, tmp_path, monkeypa
     assert any("could not be put together" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.one_kind("test_session_decides_before_the_table reads settings on both kinds")
 def test_wrong_setting_is_refused_before_anything_is_written(spark, tmp_path):
     table = build(tmp_path)
     with session_settings(spark, {f"{AUTO}minNumFiles": "few"}), pytest.raises(RequestError, match="minNumFiles"):

@@ -68,6 +68,7 @@ def test_statement_makes_a_clone(spark, source, tmp_path):
     assert ids(ebbtide.read(spark, tmp_path / "c")) == [*range(2, 8)]
 
 
+@pytest.mark.one_value("both modes run on both kinds in the tests of the commands")
 @pytest.mark.parametrize("mode", ["on", "off"], ids=["vectors", "rewriting"])
 def test_changes_of_the_clone_leave_the_source_as_it_is(spark, source, tmp_path, mode):
     clone = DeltaTable.forPath(spark, source.path).clone(tmp_path / "c", isShallow=True)
@@ -138,6 +139,7 @@ def test_rows_of_the_clone_get_ids_of_its_own_even_where_the_source_kept_some(sp
     assert len(set(numbered)) == len(numbered)
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_deep_clone_is_refused_with_the_next_step(spark, source, tmp_path):
     delta = DeltaTable.forPath(spark, source.path)
     with pytest.raises(UnsupportedFeatureError, match="isShallow=True") as refused:
@@ -149,6 +151,7 @@ def test_deep_clone_is_refused_with_the_next_step(spark, source, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_clone_onto_a_table_is_refused_and_changes_nothing(spark, source, tmp_path):
     delta = DeltaTable.forPath(spark, source.path)
     delta.clone(tmp_path / "c", isShallow=True)

@@ -91,6 +91,7 @@ def test_commit_records_what_delta_spark_records(spark, tmp_path):
     assert first["size"] == (place / "part 0.parquet").stat().st_size
 
 
+@pytest.mark.one_value("the schema as text and as a type are told apart by us")
 @pytest.mark.parametrize(
     "given", ["p INT, q STRING", T.StructType().add("p", T.IntegerType()).add("q", T.StringType())]
 )
@@ -142,6 +143,7 @@ def test_folder_that_is_a_table_already_is_left_as_it_is(spark, tmp_path):
     assert names_below(place) == before
 
 
+@pytest.mark.one_kind("footers are read without Spark")
 def test_files_that_do_not_fit_together_are_refused(spark, tmp_path):
     place = folder(tmp_path / "f", numbers(1), pa.table({"id": ["one"]}))
     before = names_below(place)
@@ -151,6 +153,7 @@ def test_files_that_do_not_fit_together_are_refused(spark, tmp_path):
     assert names_below(place) == before
 
 
+@pytest.mark.one_kind("footers are read without Spark")
 def test_file_that_is_no_parquet_is_refused(spark, tmp_path):
     place = folder(tmp_path / "f", numbers(1))
     (place / "notes.txt").write_text("not a table")

@@ -163,6 +163,7 @@ def test_commit_has_the_shape_that_others_write(tmp_path, checked_delete):
 # --- the three ways ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_delete_without_a_condition_removes_every_file_unread(table, checked_delete):
     sizes = sum(file.add["size"] for file in table.files)
     result = checked_delete(table, again=False)
@@ -175,6 +176,7 @@ def test_delete_without_a_condition_removes_every_file_unread(table, checked_del
     assert not list(table.path.rglob("*.bin"))
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_delete_of_everything_reports_the_vectors_it_drops(tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(*range(5)), deleted=[0, 1]).file(ids(5, 6)).commit()
@@ -222,6 +224,9 @@ def test_partition_values_decide_without_a_vector(spark, people, checked_delete,
     assert len(rows_of(spark, people)) == left
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_partition_and_data_are_asked_together(spark, people, checked_delete):
     result = checked_delete(people, "part = 'b' AND name IS NULL")
     assert result.num_affected_rows == 2
@@ -230,6 +235,9 @@ def test_partition_and_data_are_asked_together(spark, people, checked_delete):
     assert rows_of(spark, people) == [0, 1, 2, 3, 4, 6, 8, 9, 10, 11]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_files_that_cannot_match_are_not_read(table, checked_delete):
     result = checked_delete(table, "id = 7")
     assert result.metrics.num_files_before_skipping == 2
@@ -287,6 +295,9 @@ def test_condition_may_use_the_alias_of_the_table(spark, table, checked_delete):
     assert rows_of(spark, table) == [1, 3, 5, 7, 9]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds values"
+)
 def test_condition_may_speak_of_now(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "day": pa.date32()})).deletion_vectors()
     days = [dt.date(1969, 12, 31), dt.date(2099, 12, 31), None]
@@ -296,6 +307,9 @@ def test_condition_may_speak_of_now(spark, tmp_path, checked_delete):
     assert rows_of(spark, builder) == [2]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds values"
+)
 def test_nested_fields_and_elements_can_be_asked_for(spark, tmp_path, checked_delete):
     schema = pa.schema(
         {
@@ -318,6 +332,7 @@ def test_nested_fields_and_elements_can_be_asked_for(spark, tmp_path, checked_de
     assert rows_of(spark, builder) == [2]
 
 
+@pytest.mark.one_kind("test_helper_names.py does this on both kinds")
 def test_user_columns_may_have_the_names_of_our_helpers(spark, tmp_path, checked_delete):
     names = ("path", "file", "row", "block", "bit", "word", "_metadata", "__ebbtide_file", "deletionVector", "id")
     schema = pa.schema({name: pa.int64() for name in names})
@@ -341,6 +356,9 @@ def test_second_delete_keeps_what_the_first_marked(spark, table, checked_delete)
     assert rows_of(spark, table, version=1) == [0, 2, 3, 4, 5, 6, 7, 9]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_delete_of_deleted_rows_is_no_commit(table, checked_delete):
     checked_delete(table, "id = 1", again=False)
     vectors = set(table.path.rglob("*.bin"))
@@ -350,6 +368,9 @@ def test_delete_of_deleted_rows_is_no_commit(table, checked_delete):
     assert set(table.path.rglob("*.bin")) == vectors
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_delete_that_matches_nothing_is_no_commit(table, checked_delete):
     result = checked_delete(table, "id % 100 = 50", again=False)
     assert (result.version, result.num_affected_rows) == (None, 0)
@@ -370,6 +391,7 @@ def test_every_earlier_version_still_shows_its_rows(spark, tmp_path, checked_del
 # --- what the request says --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_append_only_table_refuses_even_where_nothing_matches(spark, tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).table_property("delta.appendOnly", "true").deletion_vectors()
     builder.feature("appendOnly").file(ids(1)).commit()
@@ -395,16 +417,25 @@ def test_application_transaction_lands_once(spark, table, checked_delete):
     assert rows_of(spark, table) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_application_transaction_alone_is_no_commit(table, checked_delete):
     assert checked_delete(table, "id = 99", txn_app_id="job", txn_version=5).version is None
     assert log_state(table.path).transactions == {}
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the contents of the log"
+)
 def test_words_of_the_user_are_in_the_commit(table, checked_delete):
     checked_delete(table, "id = 1", user_metadata="ticket 42")
     assert commit_info(table.path, 1)["userMetadata"] == "ticket 42"
 
 
+@pytest.mark.one_kind(
+    "the calls of test_condition_may_be_a_column and test_long_list_of_keys_finds_its_rows_though_pages_between_them_are_skipped, which run on both kinds; this adds the names of the phases"
+)
 def test_progress_is_told_in_phases(spark, table):
     phases = []
     request = DeleteRequest(open_store(str(table.path)), "id = 1")
@@ -448,6 +479,7 @@ def test_bad_condition_is_refused_before_any_work(spark, table, checked_delete, 
     assert rows_of(spark, table) == list(range(10))
 
 
+@pytest.mark.one_value("the same calls for another spelling")
 @pytest.mark.parametrize("keys", ["VALUES 1, 2", "TABLE gone", "FROM gone", "SELECT id FROM gone"])
 def test_rows_may_be_chosen_by_a_query_in_any_of_its_forms(spark, table, checked_delete, keys):
     spark.createDataFrame(pa.table({"id": pa.array([1, 2], pa.int64())})).createOrReplaceTempView("gone")

@@ -99,6 +99,7 @@ def test_file_without_statistics_gets_its_row_count_from_the_footer(spark, tmp_p
     assert rows_of(spark, builder.path) == []
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_whole_files_that_nobody_counted_are_an_unknown_number_of_rows(tmp_path, checked_delete):
     builder = TableBuilder(tmp_path / "t", IDS).deletion_vectors()
     builder.file(ids(1, 2)).file(ids(3), stats=False).commit()

@@ -61,6 +61,9 @@ def test_several_key_columns_must_all_be_equal(spark, table, checked_delete):
     assert 1 not in left(spark, table)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_nulls_match_nothing_and_duplicates_count_once, which runs on both kinds; this adds a name"
+)
 def test_key_names_are_compared_as_spark_compares_them(spark, table, checked_delete):
     assert checked_delete(table, MatchingKeys(keys(spark, 7, name="ID"), ["Id"])).num_affected_rows == 1
 
@@ -77,22 +80,32 @@ def test_random_keys_are_drawn_once(spark, table, checked_delete):
     assert len(left(spark, table)) == 20 - result.num_affected_rows
 
 
+@pytest.mark.one_kind(
+    "the calls of test_nulls_match_nothing_and_duplicates_count_once, which runs on both kinds; this adds values"
+)
 def test_no_keys_delete_nothing(spark, table, checked_delete):
     result = checked_delete(table, MatchingKeys(spark.range(0), ["id"]))
     assert (result.version, newest_version(table.path)) == (None, 0)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_nulls_match_nothing_and_duplicates_count_once, which runs on both kinds; this adds values"
+)
 def test_file_that_loses_its_last_row_goes(spark, table, checked_delete):
     result = checked_delete(table, MatchingKeys(spark.range(10), ["id"]))
     assert (result.num_affected_rows, result.metrics.num_removed_files) == (10, 1)
     assert len(log_state(table.path).live) == 1
 
 
+@pytest.mark.one_kind(
+    "the calls of test_nulls_match_nothing_and_duplicates_count_once, which runs on both kinds; this adds values"
+)
 def test_marked_rows_are_not_found_again(spark, table, checked_delete):
     checked_delete(table, "id < 5")
     assert checked_delete(table, MatchingKeys(spark.range(7), ["id"])).num_affected_rows == 2
 
 
+@pytest.mark.one_kind("refused by us, from the columns")
 @pytest.mark.parametrize(
     ("on", "error"),
     [([], RequestError), (["nobody"], UnknownColumnError), (["name"], UnknownColumnError)],
@@ -103,6 +116,9 @@ def test_key_column_must_be_on_both_sides(spark, table, checked_delete, on, erro
     assert newest_version(table.path) == 0
 
 
+@pytest.mark.one_kind(
+    "the calls of test_nulls_match_nothing_and_duplicates_count_once, which runs on both kinds; this adds rewriting, which runs on both kinds in test_delete_rewrites.py"
+)
 def test_rows_are_rewritten_away_where_vectors_are_off(spark, table, checked_delete):
     result = checked_delete(table, MatchingKeys(keys(spark, 3, None, 15), ["id"]), deletion_vectors="off")
     assert result.num_affected_rows == 2

@@ -106,6 +106,9 @@ def test_whole_table_delete_takes_what_the_winner_left(spark, table):
     assert log_state(table.path).live == {}
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_of_both_deletes_are_gone_and_each_is_counted_once runs on both kinds"
+)
 def test_request_to_abort_raises_what_the_reference_raises(spark, table):
     with pytest.raises(DeltaConcurrentModificationException) as caught:
         race(spark, table, "id = 1", "id = 2", conflicts="abort")

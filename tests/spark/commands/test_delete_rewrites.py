@@ -59,6 +59,7 @@ def test_only_files_with_a_match_are_rewritten(spark, tmp_path, checked_delete):
     assert rows_of(spark, table, version=0) == list(range(9))
 
 
+@pytest.mark.one_kind("the calls of test_both_ways_leave_the_same_rows_and_counts, which runs on both kinds")
 def test_row_for_which_the_condition_is_null_is_copied(spark, tmp_path, checked_delete):
     table = people(tmp_path / "t")
     assert checked_delete(table, "name = 'n0'").num_affected_rows == 3

@@ -39,11 +39,13 @@ def test_the_first_rows_bring_the_columns_with_schema_evolution(spark, empty):
     assert ebbtide.read(spark, empty).count() == 1
 
 
+@pytest.mark.one_kind("schemas are replaced on both kinds in test_write.py")
 def test_the_first_rows_may_also_replace_the_schema(spark, empty):
     ebbtide.write(spark.range(2), empty, mode="overwrite", overwrite_schema=True)
     assert ebbtide.read(spark, empty).count() == 2
 
 
+@pytest.mark.one_kind("refused by us, from the columns")
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_rows_without_schema_evolution_are_refused_as_in_the_reference(spark, empty, mode):
     with pytest.raises(RequestError, match="DELTA_METADATA_MISMATCH"):
@@ -55,6 +57,7 @@ def test_a_frame_without_columns_makes_no_table(spark, tmp_path):
         ebbtide.write(spark.range(2).select(), str(tmp_path / "t"))
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_a_table_without_columns_cannot_be_partitioned(spark, tmp_path):
     builder = ebbtide.DeltaTable.create(spark).location(str(tmp_path / "t")).partitionedBy("a")
     with pytest.raises(RequestError, match="'a' is not among"):

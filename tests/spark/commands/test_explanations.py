@@ -42,6 +42,7 @@ def lines_of(plan):
     return found
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("condition", "mode", "how", "counted"),
     [
@@ -61,6 +62,7 @@ def test_delete_shows_its_plan(spark, store, condition, mode, how, counted):
     assert lines[counted[0]].startswith(counted[1])
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("condition", "mode", "how", "counted"),
     [
@@ -102,6 +104,9 @@ def test_merge_shows_its_clauses_and_the_files_that_on_leaves(spark, store):
     assert lines["scanned"].endswith("the keys of the source (t.id) may rule out more")
 
 
+@pytest.mark.one_kind(
+    "the calls of test_merge_shows_its_clauses_and_the_files_that_on_leaves, which runs on both kinds"
+)
 @pytest.mark.parametrize(
     ("clauses", "how"),
     [

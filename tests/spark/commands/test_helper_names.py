@@ -105,6 +105,7 @@ def test_columns_called_like_helpers_survive_a_merge_with_all_clauses(spark, mak
     assert shown(spark, table) == {1: row(1), 2: row(2, "src"), 4: row(4), 5: changed, 9: row(9, "src")}
 
 
+@pytest.mark.one_value("names are chosen by us; the tests without this mark run every way of writing on both kinds")
 def test_columns_called_like_helpers_survive_an_upsert_and_an_insert(spark, make):
     table = make([row(number) for number in range(1, 5)])
     source = frame_of(spark, [row(number, "src") for number in (2, 9)])
@@ -118,6 +119,7 @@ def test_columns_called_like_helpers_survive_an_upsert_and_an_insert(spark, make
     assert shown(spark, table) == expected
 
 
+@pytest.mark.one_value("names are chosen by us; the tests without this mark run every way of writing on both kinds")
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_one_side_alone_may_have_columns_called_like_helpers(spark, make, side):
     of_target, of_source = (row, without_names) if side == "target" else (without_names, row)

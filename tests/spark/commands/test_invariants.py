@@ -66,11 +66,13 @@ def damage(path, change):
     commit.write_text("".join(json.dumps(action) + "\n" for action in change(actions)))
 
 
+@pytest.mark.one_kind("about what the suite itself notices")
 def test_right_commit_passes(spark, deleted):
     path, before = deleted
     assert assert_table_invariants(spark, path, before=before).state.version == 1
 
 
+@pytest.mark.one_kind("about what the suite itself notices")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -93,6 +95,7 @@ def test_wrong_commit_is_noticed(spark, deleted, change, said):
         assert_table_invariants(spark, path, before=before)
 
 
+@pytest.mark.one_kind("about what the suite itself notices")
 def test_old_vector_that_was_written_again_is_noticed(spark, deleted):
     path, before = deleted
     [old] = log_state(path, 0).adds
@@ -102,6 +105,7 @@ def test_old_vector_that_was_written_again_is_noticed(spark, deleted):
         assert_table_invariants(spark, path, before=before)
 
 
+@pytest.mark.one_kind("about what the suite itself notices")
 def test_wrong_checksum_is_noticed(spark, deleted):
     path, before = deleted
     file = path / "_delta_log" / f"{1:020d}.crc"

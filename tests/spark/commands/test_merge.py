@@ -62,6 +62,9 @@ def test_upsert_updates_matches_and_inserts_the_rest(spark, tmp_path, mode):
     assert result.operation_metrics["numTargetFilesRemoved"] == (0 if mode == "vectors" else 1)
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_first_clause_that_holds_is_taken_and_a_null_condition_does_not_hold(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = (
@@ -76,6 +79,9 @@ def test_first_clause_that_holds_is_taken_and_a_null_condition_does_not_hold(spa
     assert (result.num_updated_rows, result.num_deleted_rows, result.num_inserted_rows) == (2, 1, 1)
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_rows_without_a_partner_in_the_source_are_updated_and_deleted(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = (
@@ -153,6 +159,9 @@ def test_delete_only_merge_writes_no_rows_with_vectors(spark, tmp_path, mode):
     assert result.operation_metrics["numTargetFilesRemoved"] == (1 if mode == "vectors" else 2)
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_several_partners_are_refused_and_nothing_is_written(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     before = sorted(table.path.rglob("*"))
@@ -218,6 +227,9 @@ def test_empty_target_takes_the_source(spark, tmp_path, mode):
     assert rows_of(spark, table) == {(1, "a")}
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_source_may_read_the_target_itself(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     shifted = ebbtide.read(spark, str(table.path)).select((F.col("id") + 3).alias("id"), "v").alias("s")
@@ -228,6 +240,9 @@ def test_source_may_read_the_target_itself(spark, tmp_path, mode):
     assert rows_of(spark, table) == expected
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_random_source_is_computed_once(spark, tmp_path, mode):
     table = built(tmp_path, mode, feed=True)
     random = spark.range(1, 9).select("id", F.rand().cast("string").alias("v")).alias("s")
@@ -235,6 +250,9 @@ def test_random_source_is_computed_once(spark, tmp_path, mode):
     assert run(spark, table, builder).num_affected_rows == 8
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_random_value_is_the_same_in_data_and_change_data(spark, tmp_path, mode):
     table = built(tmp_path, mode, feed=True)
     builder = (
@@ -245,6 +263,9 @@ def test_random_value_is_the_same_in_data_and_change_data(spark, tmp_path, mode)
     assert run(spark, table, builder).num_affected_rows == 2
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_columns_may_be_used_in_place_of_text(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = (
@@ -256,6 +277,9 @@ def test_columns_may_be_used_in_place_of_text(spark, tmp_path, mode):
     assert rows_of(spark, table) == OLD - {(1, "old1")} | {(1, "A"), (9, None)}
 
 
+@pytest.mark.one_value(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_value_of_another_clause_is_not_computed(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = (
@@ -275,6 +299,9 @@ def test_merge_without_a_change_makes_no_version(spark, tmp_path, mode):
     assert newest_version(table.path) == 0
 
 
+@pytest.mark.one_kind(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_commit_records_what_was_asked(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     builder = (
@@ -296,6 +323,9 @@ def test_commit_records_what_was_asked(spark, tmp_path, mode):
     assert info["userMetadata"] == "nightly"
 
 
+@pytest.mark.one_kind(
+    "both modes run on both kinds in test_upsert_updates_matches_and_inserts_the_rest and test_all_kinds_of_clauses_together_make_the_target_the_source"
+)
 def test_merge_of_an_application_lands_once_even_when_it_changes_nothing(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     options = {"txn_app_id": "job", "txn_version": 7}

@@ -64,6 +64,7 @@ def test_star_adds_the_columns_of_the_source(spark, tmp_path, mode, mapping):
         assert kinds == {"update_preimage": None, "update_postimage": 7, "insert": 8}
 
 
+@pytest.mark.one_value("both modes merge on both kinds in test_merge.py")
 def test_column_named_in_a_clause_is_added_and_others_are_not(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     upsert = merge(spark, table, [(2, 7, "x"), (3, 8, "y")], "id long, extra int, other string")
@@ -72,6 +73,7 @@ def test_column_named_in_a_clause_is_added_and_others_are_not(spark, tmp_path, m
     assert rows_of(spark, table) == {1: ("a", None), 2: ("b", 8), 3: (None, None)}
 
 
+@pytest.mark.one_value("refused before the mode matters")
 def test_column_that_neither_side_has_is_refused(spark, tmp_path, mode):
     table = built(tmp_path, mode)
     with pytest.raises(DeltaError, match="nonexistent") as caught:
@@ -87,6 +89,7 @@ def test_columns_that_the_source_lacks_are_kept(spark, tmp_path, mode):
     assert rows_of(spark, table) == {1: ("a", None), 2: ("b", 7), 3: (None, 8)}
 
 
+@pytest.mark.one_value("both modes merge on both kinds in test_merge.py")
 def test_nested_fields_are_united_and_kept(spark, tmp_path, mode):
     schema = pa.schema({"id": pa.int64(), "s": pa.struct({"a": pa.int32(), "c": pa.int32()})})
     table = built(tmp_path, mode, schema, [{"id": 1, "s": {"a": 1, "c": 3}}, {"id": 5, "s": {"a": 5, "c": 6}}])
@@ -108,6 +111,7 @@ def test_nothing_to_add_leaves_the_metadata_alone(spark, tmp_path, mode):
     assert rows_of(spark, table) == {1: ("a",), 2: ("B",)}
 
 
+@pytest.mark.one_kind("refused by us")
 def test_columns_of_the_change_feed_are_refused(spark, tmp_path, mode):
     table = built(tmp_path, mode, feed=True)
     upsert = merge(spark, table, [(2, "insert")], "id long, _change_type string").whenNotMatchedInsertAll()

@@ -42,10 +42,12 @@ def assert_refused(table, builder, error_class, *, match=".", kind=DeltaError):
     assert sorted(table.path.rglob("*")) == before, "something was written"
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 def test_merge_without_a_clause(table, merge):
     assert_refused(table, merge, "DELTA_MERGE_MISSING_WHEN", kind=RequestError)
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 @pytest.mark.parametrize(
     ("clauses", "kind"),
     [
@@ -64,6 +66,7 @@ def test_clause_behind_one_without_a_condition(table, merge, clauses, kind):
     assert_refused(table, lambda: clauses(merge()), f"DELTA_NON_LAST_{kind}_CLAUSE_OMIT_CONDITION")
 
 
+@pytest.mark.one_value("every clause has its unknown name on both kinds in test_bound_columns.py")
 @pytest.mark.parametrize(
     "clauses",
     [
@@ -99,6 +102,7 @@ def test_condition_that_cannot_pair_rows(table, merge, condition, error_class):
     assert_refused(table, lambda: merge(condition).whenMatchedDelete(), error_class, kind=RequestError)
 
 
+@pytest.mark.one_value("test_condition_that_cannot_pair_rows has the same refusals on both kinds")
 @pytest.mark.parametrize(
     ("condition", "error_class"),
     [
@@ -126,6 +130,7 @@ def test_condition_that_is_not_boolean(table, merge):
         merge("t.id + src.id").whenMatchedDelete().execute()
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 def test_targets_that_overlap(table, merge):
     twice = lambda: merge().whenMatchedUpdate(set={"v": "'a'", "t.v": "'b'"})  # noqa: E731
     assert_refused(table, twice, "DELTA_CONFLICT_SET_COLUMN")
@@ -133,6 +138,7 @@ def test_targets_that_overlap(table, merge):
     assert_refused(table, inside, "DELTA_CONFLICT_SET_COLUMN")
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 def test_insert_into_a_field_of_a_struct(table, merge):
     builder = lambda: merge().whenNotMatchedInsert(values={"id": "src.id", "s.a": "1"})  # noqa: E731
     assert_refused(table, builder, "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION")
@@ -143,6 +149,7 @@ def test_aggregate_as_a_value(table, merge):
     assert_refused(table, builder, "DELTA_AGGREGATION_NOT_SUPPORTED")
 
 
+@pytest.mark.one_kind("refused by us, from the types; write/test_assignment.py")
 def test_value_that_cannot_be_stored(table, merge):
     builder = lambda: merge().whenMatchedUpdate(set={"id": "array(1)"})  # noqa: E731
     assert_refused(table, builder, "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST")
@@ -153,11 +160,13 @@ def test_value_that_does_not_fit_leaves_nothing_behind(table, merge):
     assert_refused(table, builder, "CAST_OVERFLOW_IN_TABLE_INSERT")
 
 
+@pytest.mark.one_kind("refused by us, from the types")
 def test_struct_with_other_fields(table, merge):
     builder = lambda: merge().whenMatchedUpdate(set={"s": "named_struct('a', 1)"})  # noqa: E731
     assert_refused(table, builder, "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION", match="nested columns")
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 def test_update_without_values_and_values_that_are_no_expressions(merge):
     with pytest.raises(RequestError, match="set is missing"):
         merge().whenMatchedUpdate("t.id = 1")
@@ -165,6 +174,7 @@ def test_update_without_values_and_values_that_are_no_expressions(merge):
         merge().whenMatchedUpdate(set={"v": 5})
 
 
+@pytest.mark.one_kind("refused by us, before Spark is asked for anything but columns")
 def test_append_only_table_takes_inserts_and_refuses_changes(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).feature("appendOnly")
     table = builder.table_property("delta.appendOnly", "true").file([{"id": 1}]).commit()

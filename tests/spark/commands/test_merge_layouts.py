@@ -85,6 +85,7 @@ def test_mapped_columns(spark, tmp_path, mode, mapping):
     assert len(told_changes(table.path, 1)) == 3
 
 
+@pytest.mark.one_value("both modes merge on both kinds in test_merge.py")
 def test_nested_fields_are_updated_one_by_one(spark, tmp_path, mode):
     schema = pa.schema({"id": pa.int64(), "s": pa.struct({"a": pa.int32(), "n": pa.struct({"x": pa.string()})})})
     table = builder(tmp_path, mode, schema)
@@ -152,6 +153,7 @@ def test_null_keys_alone_match_nothing_and_read_nothing(spark, tmp_path, mode):
     assert result.num_inserted_rows == 1
 
 
+@pytest.mark.one_kind("test_columns_may_be_used_in_place_of_text in test_merge.py leaves a column out on both kinds")
 def test_columns_that_an_insert_leaves_out_are_null(spark, tmp_path, mode):
     table = builder(tmp_path, mode).file(rows(1)).commit()
     insert = merge(spark, table, source(spark, (2, "b", "x"))).whenNotMatchedInsert(values={"id": "s.id"})

@@ -79,6 +79,7 @@ def test_row_that_the_winner_deleted_is_inserted(spark, table):
     assert ids_of(spark, table) == [1, 2, 11, 12, 103]
 
 
+@pytest.mark.one_value("both modes merge on both kinds in test_merge.py")
 def test_row_that_the_winner_appended_is_updated(spark, table):
     store = open_store(str(table.path))
     result = race(spark, table, lambda: append(store, [4]), [2, 4])
@@ -129,6 +130,9 @@ def test_upgrade_to_vectors_meanwhile_neither_loses_nor_doubles_a_row(spark, pla
     assert result.metrics.num_target_deletion_vectors_added == (2 if plain._properties["vectors"] == "on" else 0)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_row_that_the_winner_appended_is_updated runs on both kinds"
+)
 def test_merge_that_may_not_rebase_lands_beside_an_upgrade_to_vectors(spark, plain):
     """The upgrade touches no file, so what was rewritten stands, as in the reference; no row is there twice."""
     result = race(spark, plain, switched(plain, "true"), [2, 12, 4], conflicts="abort")
@@ -137,6 +141,9 @@ def test_merge_that_may_not_rebase_lands_beside_an_upgrade_to_vectors(spark, pla
     assert ids_of(spark, plain) == [1, 3, 4, 11, 102, 112]
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_row_that_the_winner_appended_is_updated runs on both kinds"
+)
 def test_merge_that_may_not_rebase_is_stopped_by_the_first_vectors(spark, plain):
     """It has copied rows that the winner marked since: its commit would bring them back."""
 
@@ -151,6 +158,9 @@ def test_merge_that_may_not_rebase_is_stopped_by_the_first_vectors(spark, plain)
     assert not unnamed_files(plain.path)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_row_that_the_winner_appended_is_updated runs on both kinds"
+)
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain):
     """The merge has copied, or found partners in, files that had no vectors when it began."""
 
@@ -184,6 +194,9 @@ def test_switching_off_of_vectors_meanwhile_is_a_conflict(spark, table):
     assert not unnamed_files(table.path)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_row_that_the_winner_appended_is_updated runs on both kinds"
+)
 def test_request_to_abort_raises_what_the_reference_raises(spark, table):
     with pytest.raises(DeltaConcurrentModificationException):
         race(spark, table, delete(spark, table, "id = 2"), [2], conflicts="abort")
@@ -191,6 +204,7 @@ def test_request_to_abort_raises_what_the_reference_raises(spark, table):
     assert not unnamed_files(table.path)
 
 
+@pytest.mark.one_value("the source is looked at on both kinds, before the mode matters")
 def test_source_that_reads_the_target_cannot_follow(spark, table):
     store = open_store(str(table.path))
     itself = ebbtide.read(spark, str(table.path))

@@ -79,6 +79,9 @@ def test_upsert(spark, table, run):
     assert left == {(1, "old1"), (4, "old4"), (6, "old6"), *rows}
 
 
+@pytest.mark.one_value(
+    "each strategy runs on both kinds; rewriting and change data run on both in test_merge.py", "table"
+)
 def test_all_kinds_of_clauses(spark, table, run):
     builder = merge(spark, table, (1, "x"), (4, None), (9, "i"))
     builder = builder.whenMatchedDelete("s.v IS NULL").whenMatchedUpdateAll().whenNotMatchedInsertAll()

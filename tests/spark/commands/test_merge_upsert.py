@@ -57,6 +57,7 @@ def test_rows_are_counted_by_what_became_of_them(spark, upsert, tmp_path):
     assert rows(spark, written) == [(1, "old"), (2, "new"), (3, "old"), (7, "new"), (None, "new")]
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("low", [-(2**63), -5, 2**63 - 3])
 def test_keys_at_the_ends_of_their_type(spark, upsert, tmp_path, low):
     others = [-(2**63), -1, 0, 2**63 - 1]
@@ -67,6 +68,7 @@ def test_keys_at_the_ends_of_their_type(spark, upsert, tmp_path, low):
     assert rows(spark, written) == sorted(expected.items(), key=repr)
 
 
+@pytest.mark.one_value("both ways run on both kinds in test_rows_are_counted_by_what_became_of_them")
 def test_source_row_with_two_matched_rows_is_written_twice(spark, upsert, tmp_path):
     written = table(tmp_path, 1, 1, 3)
     result = checked_merge(spark, written.path, upsert(written, (1, "new"), (9, "new")).run)
@@ -76,6 +78,7 @@ def test_source_row_with_two_matched_rows_is_written_twice(spark, upsert, tmp_pa
     assert len(files(written)) == 2
 
 
+@pytest.mark.one_value("both ways run on both kinds in test_rows_are_counted_by_what_became_of_them")
 def test_refused_upsert_leaves_no_file(spark, upsert, tmp_path):
     written = table(tmp_path, 1, 2)
     before = files(written)
@@ -85,6 +88,9 @@ def test_refused_upsert_leaves_no_file(spark, upsert, tmp_path):
     assert rows(spark, written) == [(1, "old"), (2, "old")]
 
 
+@pytest.mark.one_kind(
+    "test_broken_constraint_names_itself_and_leaves_nothing_behind in test_merge_input.py runs on both kinds"
+)
 def test_row_that_breaks_a_rule_leaves_no_file(spark, upsert, tmp_path):
     written = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     written.table_property("delta.constraints.short", "length(v) < 5")
@@ -97,6 +103,7 @@ def test_row_that_breaks_a_rule_leaves_no_file(spark, upsert, tmp_path):
     assert rows(spark, written) == [(1, "old")]
 
 
+@pytest.mark.one_value("both ways run on both kinds in test_rows_are_counted_by_what_became_of_them")
 def test_failed_search_takes_the_write_with_it(spark, upsert, tmp_path, monkeypatch):
     written = table(tmp_path, 1, 2)
     before = files(written)
@@ -110,6 +117,7 @@ def test_failed_search_takes_the_write_with_it(spark, upsert, tmp_path, monkeypa
     assert files(written) == before
 
 
+@pytest.mark.one_kind("both ways run on both kinds in test_rows_are_counted_by_what_became_of_them")
 def test_empty_source_and_empty_table(spark, upsert, tmp_path):
     written = table(tmp_path, 1)
     assert upsert(written).run().version is None
@@ -118,6 +126,7 @@ def test_empty_source_and_empty_table(spark, upsert, tmp_path):
     assert rows(spark, empty) == [(1, "new")]
 
 
+@pytest.mark.one_value("both ways run on both kinds in test_rows_are_counted_by_what_became_of_them")
 def test_search_does_not_wait_for_the_write_nor_the_write_for_the_search(spark, upsert, tmp_path, monkeypatch):
     """Without this the tests above would pass for a merge that does one after the other."""
     writing, searching = Event(), Event()

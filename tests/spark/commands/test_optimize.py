@@ -87,6 +87,9 @@ def test_compaction_puts_the_files_of_each_partition_together(spark, table):
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the contents of the log"
+)
 def test_history_has_the_names_of_the_reference(spark, table):
     optimize(spark, table, "p = 'a'")
     info = commit_info(table.path, 1)
@@ -112,6 +115,7 @@ def test_history_has_the_names_of_the_reference(spark, table):
     )
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_second_compaction_has_nothing_to_do(spark, table):
     optimize(spark, table)
     result = optimize(spark, table)
@@ -155,6 +159,7 @@ def test_session_that_limits_rows_per_file_does_not_split_a_group(spark, table):
         assert optimize(spark, table).metrics.num_added_files == 2
 
 
+@pytest.mark.one_value("the same calls for another value")
 @pytest.mark.parametrize("shuffles", ["1", "3"])
 def test_many_groups_become_many_files_under_a_target_size(spark, tmp_path, shuffles):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
@@ -183,6 +188,9 @@ def test_target_size_comes_from_argument_session_and_table(spark, tmp_path):
         assert added(target_size=1 << 30) == 1
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the choice of files, which the log decides"
+)
 def test_lone_file_with_many_marked_rows_is_rewritten(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     builder.file(rows(0, 20), deleted=[0, 19]).commit()
@@ -191,6 +199,9 @@ def test_lone_file_with_many_marked_rows_is_rewritten(spark, tmp_path):
     assert [item["id"] for item in ebbtide.read(spark, str(builder.path)).collect()] == list(range(1, 19))
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the choice of files, which the log decides"
+)
 def test_file_without_live_rows_is_removed_and_none_is_written(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     builder.file(rows(0, 3), deleted=[0, 1, 2]).commit()
@@ -209,6 +220,7 @@ def test_row_ids_and_commit_versions_are_kept(spark, tmp_path):
     assert commit_info(builder.path, 2)["tags"] == {"delta.rowTracking.preserved": "true"}
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_are_kept(spark, tmp_path, mode):
     builder = TableBuilder(tmp_path / "t", SCHEMA).column_mapping(mode).partitioned_by("p").deletion_vectors()
@@ -218,6 +230,7 @@ def test_mapped_columns_are_kept(spark, tmp_path, mode):
     assert shown(spark, builder) == before
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("value", [None, "", "a/b=c d%"])
 def test_partition_values_stay_as_the_log_spells_them(spark, tmp_path, value):
     builder = TableBuilder(tmp_path / "t", SCHEMA).partitioned_by("p")
@@ -228,12 +241,18 @@ def test_partition_values_stay_as_the_log_spells_them(spark, tmp_path, value):
     assert len(shown(spark, builder)) == 4
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the contents of the log"
+)
 def test_append_only_table_can_be_compacted(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).table_property("delta.appendOnly", "true")
     builder.file(rows(0, 2)).file(rows(2, 4)).commit()
     assert optimize(spark, builder).version == 1
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the contents of the log"
+)
 def test_domains_stay(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).feature("domainMetadata", reader=False)
     builder.domain("mine", "{}").file(rows(0, 2)).file(rows(2, 4)).commit()
@@ -241,6 +260,7 @@ def test_domains_stay(spark, tmp_path):
     assert DeltaTable.forPath(spark, str(builder.path))._snapshot().domain_metadata.keys() == {"mine"}
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_change_feed_of_a_compaction_is_empty(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).change_data_feed()
     builder.file(rows(0, 2)).file(rows(2, 4)).commit()
@@ -248,6 +268,9 @@ def test_change_feed_of_a_compaction_is_empty(spark, tmp_path):
     assert ebbtide.read_changes(spark, str(builder.path), 1).count() == 0
 
 
+@pytest.mark.one_kind(
+    "the calls of test_compaction_puts_the_files_of_each_partition_together, which runs on both kinds; this adds the number of commits"
+)
 def test_each_group_is_a_commit_when_asked(spark, table):
     before = shown(spark, table)
     result = optimize(spark, table, commit_per_group=True)
@@ -258,6 +281,7 @@ def test_each_group_is_a_commit_when_asked(spark, table):
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind("test_failed_compaction_leaves_nothing runs on both kinds")
 def test_run_that_fails_keeps_the_groups_it_committed(spark, table):
     """One partition's file is broken: the other partition is compacted, and a second run repairs nothing twice."""
     broken = next(file for file in table.files if file.add["partitionValues"]["p"] == "b")
@@ -296,6 +320,7 @@ def test_python_door_answers_like_delta_spark(spark, table):
     }
 
 
+@pytest.mark.one_value("other refusals of conditions run on both kinds in test_delete.py")
 @pytest.mark.parametrize(
     ("where", "error", "error_class"),
     [
@@ -316,12 +341,14 @@ def test_condition_on_anything_but_partitions_is_refused(spark, table, where, er
     assert newest_version(table.path) == 0
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_second_where_is_refused(spark, table):
     builder = DeltaTable.forPath(spark, str(table.path)).optimize().where("p = 'a'")
     with pytest.raises(RequestError, match="where"):
         builder.where("p = 'b'")
 
 
+@pytest.mark.one_value("the same call for other settings")
 @pytest.mark.parametrize("name", ["maxFileSize", "minFileSize", "maxDeletedRowsRatio", "maxThreads"])
 def test_wrong_setting_of_the_session_is_named(spark, table, name):
     setting = f"spark.databricks.delta.optimize.{name}"

@@ -88,6 +88,9 @@ def test_rows_deleted_meanwhile_are_marked_in_the_new_file(spark, table):
     assert all(remove.get("deletionVector") for remove in removes)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_rows_updated_meanwhile_are_not_there_twice(spark, table):
     result = race(
         spark, table, lambda: DeltaTable.forPath(spark, str(table.path)).update("id IN (3, 25)", {"id": "id + 100"})
@@ -96,6 +99,9 @@ def test_rows_updated_meanwhile_are_not_there_twice(spark, table):
     check(spark, table, (set(ALIVE) - {3, 25}) | {103, 125})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_rows_merged_meanwhile_are_not_there_twice(spark, table):
     def merge():
         source = spark.range(8, 12).selectExpr("id", "id + 200 AS new")
@@ -106,6 +112,9 @@ def test_rows_merged_meanwhile_are_not_there_twice(spark, table):
     check(spark, table, (set(ALIVE) - {8, 9, 10, 11}) | {208, 209, 210, 211})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_several_winners_one_after_the_other_are_all_followed(spark, table):
     rivals = [delete(spark, table, f"id = {number}") for number in (0, 29, 14, 13)]
     result = race(spark, table, *rivals)
@@ -114,11 +123,17 @@ def test_several_winners_one_after_the_other_are_all_followed(spark, table):
     check(spark, table, set(ALIVE) - {0, 29, 14, 13})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_winner_that_deletes_every_copied_row_leaves_no_new_file(spark, table):
     race(spark, table, delete(spark, table, "id % 2 < 5 AND id >= 0"))
     check(spark, table, [])
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_append_is_left_alone(spark, table):
     result = race(spark, table, lambda: append(open_store(str(table.path)), [100, 101]))
     assert result.metrics.num_carried_rows == 0
@@ -126,6 +141,9 @@ def test_append_is_left_alone(spark, table):
     assert len(log_state(table.path).adds) == 2
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 @pytest.mark.parametrize("per_group", [False, True])
 def test_file_rewritten_meanwhile_is_not_brought_back(spark, table, per_group):
     """Without vectors the winner replaces the file: what is left of the group is copied again."""
@@ -134,6 +152,9 @@ def test_file_rewritten_meanwhile_is_not_brought_back(spark, table, per_group):
     assert result.metrics.num_removed_files == 2
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_winner_that_compacts_the_same_files_leaves_nothing_to_do(spark, table):
     result = race(spark, table, lambda: compact(open_store(str(table.path)), table.path))
     assert result.version is None
@@ -141,17 +162,26 @@ def test_winner_that_compacts_the_same_files_leaves_nothing_to_do(spark, table):
     check(spark, table, ALIVE)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_overwritten_table_is_left_alone(spark, table):
     assert race(spark, table, lambda: overwrite(open_store(str(table.path)), [7])).version is None
     check(spark, table, [7])
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_rows_restored_meanwhile_are_copied_too(spark, table):
     delete(spark, table, "id = 25")()
     race(spark, table, lambda: restore(open_store(str(table.path)), 0))
     check(spark, table, ALIVE)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_vectors_switched_off_meanwhile_are_not_written(spark, table):
     def rival():
         delete(spark, table, "id = 3")()
@@ -162,12 +192,18 @@ def test_vectors_switched_off_meanwhile_are_not_written(spark, table):
     check(spark, table, set(ALIVE) - {3})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_changed_schema_stops_the_compaction_and_leaves_nothing(spark, table):
     with pytest.raises(MetadataChangedException):
         race(spark, table, lambda: add_column(open_store(str(table.path)), "more"))
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_row_ids_survive_a_race(spark, tmp_path):
     table = build(tmp_path, TableBuilder.row_tracking)
     before = tracked_rows(table.path)
@@ -175,6 +211,9 @@ def test_row_ids_survive_a_race(spark, tmp_path):
     assert tracked_rows(table.path) == {number: kept for number, kept in before.items() if number not in (4, 21)}
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_change_feed_tells_the_winner_s_delete_once(spark, tmp_path):
     table = build(tmp_path, TableBuilder.change_data_feed)
     race(spark, table, delete(spark, table, "id IN (4, 21)"))
@@ -182,6 +221,9 @@ def test_change_feed_tells_the_winner_s_delete_once(spark, tmp_path):
     assert sorted((row["id"], row["_change_type"]) for row in changes) == [(4, "delete"), (21, "delete")]
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_compaction_that_may_not_rebase_raises_as_the_reference(spark, table):
     with pytest.raises(ConcurrentDeleteReadException):
         race(spark, table, delete(spark, table, "id = 3"), conflicts="abort")
@@ -200,6 +242,7 @@ def open_racing(spark, table, *rivals):
     return DeltaTable(spark, store)
 
 
+@pytest.mark.one_value("after a lost race the log decides, whatever the mode")
 @pytest.mark.parametrize("mode", ["on", "off", "auto"])
 def test_delete_that_loses_to_a_compaction_deletes_in_the_new_file(spark, table, mode):
     racing = open_racing(spark, table, compaction(spark, table))
@@ -208,6 +251,9 @@ def test_delete_that_loses_to_a_compaction_deletes_in_the_new_file(spark, table,
     check(spark, table, set(ALIVE) - {3, 14, 29})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_update_that_loses_to_a_compaction_updates_in_the_new_file(spark, table, mode):
     result = open_racing(spark, table, compaction(spark, table)).update(
@@ -217,6 +263,9 @@ def test_update_that_loses_to_a_compaction_updates_in_the_new_file(spark, table,
     check(spark, table, (set(ALIVE) - {3, 14}) | {103, 114})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_merge_that_loses_to_a_compaction_merges_with_the_new_file(spark, table):
     source = spark.range(8, 12).selectExpr("id", "id + 200 AS new")
     target = open_racing(spark, table, compaction(spark, table)).alias("t")
@@ -224,6 +273,9 @@ def test_merge_that_loses_to_a_compaction_merges_with_the_new_file(spark, table)
     check(spark, table, (set(ALIVE) - {8, 9, 10, 11}) | {208, 209, 210, 211})
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_rows_deleted_meanwhile_are_marked_in_the_new_file and test_delete_that_loses_to_a_compaction_deletes_in_the_new_file run on both kinds"
+)
 def test_delete_and_compactions_take_turns(spark, table):
     """Each loses once to the other."""
     racing = open_racing(spark, table, compaction(spark, table))

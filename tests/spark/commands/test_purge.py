@@ -59,6 +59,7 @@ def test_files_with_marked_rows_are_rewritten_and_others_stay(spark, table):
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_second_purge_has_nothing_to_do(spark, table):
     purge(spark, table)
     result = purge(spark, table)
@@ -67,6 +68,9 @@ def test_second_purge_has_nothing_to_do(spark, table):
     assert newest_version(table.path) == 1
 
 
+@pytest.mark.one_kind(
+    "the calls of test_files_with_marked_rows_are_rewritten_and_others_stay, which runs on both kinds; this adds the choice of files, which the log decides"
+)
 def test_only_the_chosen_partitions_are_purged(spark, table):
     result = DeltaTable.forPath(spark, str(table.path)).purge("p = 'a'")
     assert result.metrics.num_removed_files == 1
@@ -74,6 +78,7 @@ def test_only_the_chosen_partitions_are_purged(spark, table):
     assert 209 in stored_ids(table)
 
 
+@pytest.mark.one_kind("conditions on data are refused on both kinds in test_optimize.py")
 def test_condition_on_data_is_refused(spark, table):
     with pytest.raises(InvalidPredicateError) as caught:
         DeltaTable.forPath(spark, str(table.path)).purge("id = 7")
@@ -81,6 +86,7 @@ def test_condition_on_data_is_refused(spark, table):
     assert newest_version(table.path) == 0
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_row_deleted_during_the_purge_is_taken_out_by_another_pass(spark, table):
     path = str(table.path)
     result = purge(spark, table, lambda: DeltaTable.forPath(spark, path).delete("id IN (8, 205, 305)"))
@@ -91,6 +97,7 @@ def test_row_deleted_during_the_purge_is_taken_out_by_another_pass(spark, table)
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_purge_that_never_catches_up_says_so(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().file(rows(0, 100), deleted=[0]).commit()
     path = str(builder.path)
@@ -122,6 +129,9 @@ def test_dropped_columns_leave_the_files(spark, tmp_path):
     assert DeltaTable.forPath(spark, path).purge().version is None
 
 
+@pytest.mark.one_kind(
+    "the calls of test_files_with_marked_rows_are_rewritten_and_others_stay, which runs on both kinds; this adds row ids"
+)
 def test_row_ids_are_not_taken_for_dropped_columns(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).column_mapping("name").row_tracking().deletion_vectors()
     builder.file(rows(0, 5), deleted=[1]).file(rows(5, 9)).commit()

@@ -58,12 +58,12 @@ def members_of(verb):
     return {member: code for member, code in found.items() if code is not None}
 
 
-@pytest.fixture(scope="module")
-def traced(spark, tmp_path_factory):
-    """What each command calls: where rows are marked, where files are rewritten, and where it follows a winner."""
+@pytest.fixture
+def traced(spark, tmp_path):
+    """What a command calls: where rows are marked, where files are rewritten, and where it follows a winner."""
 
     def table(name):
-        builder = TableBuilder(tmp_path_factory.mktemp("traced") / name, pa.schema({"id": pa.int64()}))
+        builder = TableBuilder(tmp_path / name, pa.schema({"id": pa.int64()}))
         builder.deletion_vectors().file([{"id": number} for number in range(10)], deleted=[0])
         return open_store(str(builder.file([{"id": number} for number in range(10, 14)]).commit().path))
 
@@ -92,11 +92,10 @@ def traced(spark, tmp_path_factory):
         clauses = {"matched": (UpdateClause((("id", "t.id + 100"),)),), "not_matched": (InsertClause(None),)}
         return MergeRequest(store, source, "t.id = s.id", target_alias="t", options=options, **clauses)
 
-    return {verb: run(command) for verb, command in COMMANDS.items()}
+    return run
 
 
 COMMANDS = {"DELETE": DeleteCommand, "UPDATE": UpdateCommand, "MERGE": MergeCommand}
-EXPECTED = [(verb, member) for verb in COMMANDS for member in members_of(verb)]
 
 
 def test_map_names_the_functions_that_matter():
@@ -105,6 +104,8 @@ def test_map_names_the_functions_that_matter():
     assert "shouldWritePersistentDeletionVectors" in members_of("MERGE")
 
 
-@pytest.mark.parametrize(("verb", "member"), EXPECTED)
-def test_command_runs_through_the_member(traced, verb, member):
-    assert members_of(verb)[member] in traced[verb]
+@pytest.mark.one_kind("the commands are the same code on both kinds")
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_command_runs_through_the_members(traced, verb):
+    seen = traced(COMMANDS[verb])
+    assert [member for member, code in members_of(verb).items() if code not in seen] == []

@@ -155,6 +155,7 @@ def test_vacuumed_vector_is_refused_before_anything_is_changed(spark, table):
     assert newest_version(table.path) == 3
 
 
+@pytest.mark.one_kind("test_session_setting_leaves_missing_files_out reads a setting on both kinds")
 def test_session_setting_lets_the_protocol_go_back(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).file(rows_of([1])).commit()
     builder.deletion_vectors().file(rows_of([2, 3]), deleted=[0]).commit()

@@ -76,6 +76,9 @@ def test_file_list_is_exchanged_and_the_columns_stay(spark, snapshot, files):
     assert positions(replaced) == {5 + n: ("part=b/second%20%25.parquet", n) for n in range(5)}
 
 
+@pytest.mark.one_kind(
+    "the calls of test_touched_files_name_vector_and_newly_deleted_rows, which runs on both kinds; this adds values"
+)
 def test_matches_are_physical_rows_of_each_file(spark, snapshot, files):
     assert found(spark, snapshot, files, "id IN (0, 2, 5, 13, 14)") == {
         "part=a/first.parquet": [2],
@@ -101,6 +104,9 @@ def test_touched_files_name_vector_and_newly_deleted_rows(spark, snapshot, files
     assert outcome.num_deletion_vectors_updated == 0
 
 
+@pytest.mark.one_kind(
+    "the calls of test_touched_files_name_vector_and_newly_deleted_rows, which runs on both kinds; this adds the order of events"
+)
 def test_update_finds_touched_files_the_same_way(spark, snapshot, files):
     given = []
     vectors = {item.path for item in snapshot.store.list("") if item.path.endswith(".bin")}
@@ -117,6 +123,7 @@ def test_update_finds_touched_files_the_same_way(spark, snapshot, files):
     assert rewritten == []
 
 
+@pytest.mark.one_kind("test_file_list_is_exchanged_and_the_columns_stay runs on both kinds")
 def test_search_of_other_files_is_the_same_scan_with_its_files_exchanged(spark, snapshot, files):
     search, bound = SparkSearch(spark), bind_condition(spark, snapshot, "id >= 0")
     first = {file.add.path: len(rows) for file, rows in search.matches(snapshot, files[:1], bound)}
@@ -125,6 +132,9 @@ def test_search_of_other_files_is_the_same_scan_with_its_files_exchanged(spark, 
     assert second == {"part=b/second%20%25.parquet": 5, "part=a/third.parquet": 5}
 
 
+@pytest.mark.one_kind(
+    "the calls of test_touched_files_name_vector_and_newly_deleted_rows, which runs on both kinds; this adds values"
+)
 def test_rows_in_many_words_and_blocks_are_all_found(spark, tmp_path):
     """More than one bucket of 32,768 rows, with the highest bit of a word set."""
     schema = pa.schema({"id": pa.int64()})

@@ -78,6 +78,9 @@ def test_update_changes_the_matching_rows_and_no_other(spark, table, checked_upd
     assert rows_of(spark, table, version=0) == [(n, f"n{n}") for n in range(10) if n != 4]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_with_vectors_only_the_new_versions_are_written(table, checked_update):
     checked_update(table, {"name": "upper(name)"}, "id IN (1, 7)")
     adds = actions_of(table.path, 1, "add")
@@ -100,6 +103,9 @@ def test_with_vectors_only_the_new_versions_are_written(table, checked_update):
     }
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_without_vectors_touched_files_are_rewritten_and_others_stay(table, checked_update):
     before = {add["path"]: add for add in log_state(table.path).adds}
     checked_update(table, {"name": "upper(name)"}, "id IN (1, 3)", deletion_vectors="off")
@@ -119,6 +125,9 @@ def test_rewriting_joins_the_positions_when_they_are_too_many_to_look_up(spark, 
     assert rows_of(spark, table) == [(n, "x" if n in (0, 3, 9) else f"n{n}") for n in range(10) if n != 4]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_file_of_which_every_row_is_updated_goes_without_a_vector(spark, table, checked_update):
     result = checked_update(table, {"id": "id + 100"}, "id BETWEEN 0 AND 5")
     assert result.num_affected_rows == 5
@@ -128,6 +137,7 @@ def test_file_of_which_every_row_is_updated_goes_without_a_vector(spark, table, 
     assert sorted(row[0] for row in rows_of(spark, table)) == [6, 7, 8, 9, 100, 101, 102, 103, 105]
 
 
+@pytest.mark.one_value("the same calls for the other mode")
 @MODES
 def test_update_of_everything_rewrites_the_files_without_looking_for_matches(spark, table, checked_update, mode):
     sizes = sum(add["size"] for add in log_state(table.path).adds)
@@ -142,6 +152,7 @@ def test_update_of_everything_rewrites_the_files_without_looking_for_matches(spa
     assert commit_info(table.path, 1)["operationParameters"] == {"predicate": "[]"}
 
 
+@pytest.mark.one_value("the same calls for the other mode")
 @MODES
 def test_condition_on_partitions_rewrites_their_files(spark, partitioned, checked_update, mode):
     result = checked_update(partitioned, {"name": "concat(part, name)"}, "part IN ('a', 'b')", deletion_vectors=mode)
@@ -151,6 +162,7 @@ def test_condition_on_partitions_rewrites_their_files(spark, partitioned, checke
     assert len(actions_of(partitioned.path, 1, "remove")) == 2
 
 
+@pytest.mark.one_value("both modes run on both kinds in test_update_changes_the_matching_rows_and_no_other")
 @MODES
 def test_update_of_a_partition_column_moves_rows(spark, partitioned, checked_update, mode):
     result = checked_update(partitioned, {"part": "CASE WHEN id = 1 THEN 'b' END"}, "id < 3", deletion_vectors=mode)
@@ -162,6 +174,9 @@ def test_update_of_a_partition_column_moves_rows(spark, partitioned, checked_upd
     assert rows_of(spark, partitioned, "id", where="part = 'b'") == [(1,), (3,)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the choice between its two modes"
+)
 def test_auto_rewrites_a_file_that_would_be_mostly_marked(spark, table, checked_update):
     result = checked_update(table, {"name": "'x'"}, "id IN (0, 5, 6, 7, 8)", deletion_vectors="auto")
     metrics = result.metrics
@@ -169,6 +184,9 @@ def test_auto_rewrites_a_file_that_would_be_mostly_marked(spark, table, checked_
     assert rows_of(spark, table) == [(n, "x" if n in (0, 5, 6, 7, 8) else f"n{n}") for n in range(10) if n != 4]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds values"
+)
 @MODES
 def test_null_condition_leaves_the_row(spark, tmp_path, checked_update, mode):
     builder = TableBuilder(tmp_path / "t", PEOPLE).deletion_vectors()
@@ -177,6 +195,9 @@ def test_null_condition_leaves_the_row(spark, tmp_path, checked_update, mode):
     assert rows_of(spark, builder) == [(1, "x"), (3, "x"), (None, "null")]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_file_without_statistics_is_counted_by_its_footer(spark, tmp_path, checked_update):
     builder = TableBuilder(tmp_path / "t", PEOPLE).deletion_vectors()
     builder.file([person(n) for n in range(3)], stats=False).commit()
@@ -189,6 +210,7 @@ def test_file_without_statistics_is_counted_by_its_footer(spark, tmp_path, check
 # --- nothing to do ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("condition", ["id = 100", "id = 4", "false", "CAST(NULL AS BOOLEAN)", "part = 'nowhere'"])
 def test_update_that_matches_nothing_commits_nothing(table, checked_update, condition):
     result = checked_update(table, {"name": "'x'"}, condition)
@@ -196,11 +218,15 @@ def test_update_that_matches_nothing_commits_nothing(table, checked_update, cond
     assert newest_version(table.path) == 0
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_update_of_an_empty_table_commits_nothing(tmp_path, checked_update):
     builder = TableBuilder(tmp_path / "t", PEOPLE).deletion_vectors().commit()
     assert checked_update(builder, {"name": "'x'"}).version is None
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_application_transaction_is_recorded_even_when_nothing_matched(table, checked_update):
     options = {"txn_app_id": "app", "txn_version": 3}
     result = checked_update(table, {"name": "'x'"}, "id = 100", **options)
@@ -211,6 +237,7 @@ def test_application_transaction_is_recorded_even_when_nothing_matched(table, ch
     assert checked_update(table, {"name": "'x'"}, "id = 1", txn_app_id="app", txn_version=4).version == 2
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_append_only_table_refuses_before_any_work(table, checked_update):
     table.table_property("delta.appendOnly", "true").commit()
     with pytest.raises(DeltaError) as caught:
@@ -221,6 +248,9 @@ def test_append_only_table_refuses_before_any_work(table, checked_update):
 # --- what the commit and the caller are told --------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "the calls of test_update_changes_the_matching_rows_and_no_other, which runs on both kinds; this adds the contents of the log"
+)
 def test_commit_says_what_was_done(table, checked_update):
     checked_update(table, {"name": "'x'"}, "id = 1", user_metadata="note")
     info = commit_info(table.path, 1)
@@ -258,12 +288,14 @@ def test_other_tables_can_be_read_in_condition_and_value(spark, table, tmp_path,
     assert str(other.path) in commit_info(table.path, 1)["operationParameters"]["predicate"]
 
 
+@pytest.mark.one_kind("test_other_tables_can_be_read_in_condition_and_value runs on both kinds")
 def test_condition_may_read_the_target_itself(spark, table, checked_update):
     result = checked_update(table, {"name": "'max'"}, f"id = (SELECT max(id) FROM delta.`{table.path}`)")
     assert result.num_affected_rows == 1
     assert rows_of(spark, table)[-1] == (9, "max")
 
 
+@pytest.mark.one_kind("test_bad_condition_is_refused_before_any_work in test_delete.py runs on both kinds")
 def test_random_condition_is_refused(table, checked_update):
     with pytest.raises(InvalidPredicateError):
         checked_update(table, {"name": "'x'"}, "rand() < 0.5")
@@ -273,6 +305,7 @@ def test_random_condition_is_refused(table, checked_update):
 # --- columns under other names, change data ---------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("both modes run on both kinds in test_update_changes_the_matching_rows_and_no_other")
 @MODES
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_mapped_tables_are_updated_under_physical_names(spark, tmp_path, checked_update, mapping, mode):
@@ -298,6 +331,7 @@ def changes_of(table, version):
     return sorted(found)
 
 
+@pytest.mark.one_value("the same calls for other conditions", "condition")
 @MODES
 @pytest.mark.parametrize("condition", ["id IN (1, 2)", "part = 'a'", None])
 def test_change_feed_holds_every_updated_row_before_and_after(spark, tmp_path, checked_update, mode, condition):

@@ -94,6 +94,7 @@ def deleted(spark, table, condition, **options):
 ADD_ONE = {"n": "n + 1"}
 
 
+@pytest.mark.one_value("the mode of the winner is in the log", "winner_mode")
 @MODES
 @pytest.mark.parametrize("winner_mode", ["on", "off"], ids=["winner marks", "winner rewrites"])
 def test_two_updates_of_the_same_rows_both_count(spark, table, mode, winner_mode):
@@ -103,6 +104,9 @@ def test_two_updates_of_the_same_rows_both_count(spark, table, mode, winner_mode
     assert values_of(spark, table) == {n: {1: 1, 2: 11, 3: 10}.get(n, 0) for n in range(10)}
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @MODES
 def test_update_whose_files_stand_keeps_what_it_wrote(spark, table, mode):
     written = []
@@ -118,6 +122,7 @@ def test_update_whose_files_stand_keeps_what_it_wrote(spark, table, mode):
     assert set(new) <= set(written)
 
 
+@pytest.mark.one_value("both modes run on both kinds in test_two_updates_of_the_same_rows_both_count")
 @MODES
 def test_rows_that_came_meanwhile_are_updated_too(spark, table, mode):
     def winner():
@@ -129,6 +134,9 @@ def test_rows_that_came_meanwhile_are_updated_too(spark, table, mode):
     assert found == [(1, 1), (1, 1), (2, 1), (20, 0)]
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @MODES
 def test_rows_that_went_meanwhile_are_not_brought_back(spark, table, mode):
     result = race(
@@ -147,6 +155,9 @@ def test_update_of_what_the_winner_made_unmatched_does_nothing(spark, table, mod
     assert values_of(spark, table)[1] == 5
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @MODES
 def test_update_of_what_the_winner_made_match_sees_it(spark, table, mode):
     winner = updated(spark, table, {"n": "5"}, "id IN (3, 8)")
@@ -195,6 +206,9 @@ def test_update_that_raced_with_an_upgrade_to_vectors_counts_each_row_once(spark
     assert result.metrics.num_deletion_vectors_added == (0 if mode == "off" else 2)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_update_that_may_not_rebase_lands_beside_an_upgrade_to_vectors(spark, plain, mode):
     """The upgrade touches no file, so what was rewritten stands, as in the reference; no row is there twice."""
@@ -207,6 +221,9 @@ def test_update_that_may_not_rebase_lands_beside_an_upgrade_to_vectors(spark, pl
     assert_no_litter(plain)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_update_that_may_not_rebase_is_stopped_by_the_first_vectors(spark, plain, mode):
     """It has copied rows that the winner marked since: its commit would bring them back."""
@@ -222,6 +239,9 @@ def test_update_that_may_not_rebase_is_stopped_by_the_first_vectors(spark, plain
     assert_no_litter(plain)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @pytest.mark.parametrize("mode", ["on", "off", "auto"])
 def test_rows_that_the_first_vectors_marked_are_not_brought_back(spark, plain, mode):
     """The update has copied rows of files that had no vectors when it began."""
@@ -280,6 +300,9 @@ def test_same_application_transaction_lands_once_and_leaves_no_litter(spark, tab
     assert values_of(spark, table)[1] == 1
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 @MODES
 def test_request_to_abort_raises_and_leaves_no_litter(spark, table, mode):
     winner = updated(spark, table, ADD_ONE, "id = 2")
@@ -289,6 +312,9 @@ def test_request_to_abort_raises_and_leaves_no_litter(spark, table, mode):
     assert_no_litter(table)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 def test_winners_row_that_breaks_a_rule_fails_the_update_and_leaves_no_litter(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().feature("checkConstraints")
     builder.table_property("delta.constraints.few", "n < 100").file(rows(*range(5))).commit()
@@ -298,6 +324,9 @@ def test_winners_row_that_breaks_a_rule_fails_the_update_and_leaves_no_litter(sp
     assert_no_litter(builder)
 
 
+@pytest.mark.one_kind(
+    "after a lost race the log decides; test_two_updates_of_the_same_rows_both_count and test_rows_that_came_meanwhile_are_updated_too run on both kinds"
+)
 def test_nothing_is_deleted_while_the_outcome_is_unknown(spark, table):
     """The put lands, its answer is lost, and so is every look: the files must stay, for the table names them."""
 

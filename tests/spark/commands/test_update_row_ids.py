@@ -87,6 +87,7 @@ def test_mapped_tables_keep_their_ids(spark, tmp_path, checked_update, mapping, 
     assert (names[3], names[5], names[0]) == ("y", "x", "n0")
 
 
+@pytest.mark.one_kind("the calls of test_updated_rows_keep_their_ids_and_name_the_new_commit, which runs on both kinds")
 def test_ids_are_in_the_columns_that_the_table_names(tmp_path, checked_update):
     builder = tracked_table(tmp_path / "t")
     checked_update(builder, {"name": "'x'"}, "id = 2")
@@ -98,6 +99,7 @@ def test_ids_are_in_the_columns_that_the_table_names(tmp_path, checked_update):
     assert (new["baseRowId"], new["defaultRowCommitVersion"]) == (8, 2)
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_table_that_does_not_name_its_columns_is_refused(tmp_path, checked_update):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().feature("domainMetadata").feature("rowTracking")
     builder.table_property("delta.enableRowTracking", "true").file(rows(1, 2)).commit()

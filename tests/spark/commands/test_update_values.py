@@ -62,6 +62,7 @@ def files_below(table):
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("both modes update on both kinds in test_update.py")
 @MODES
 def test_field_of_a_struct_is_assigned_and_its_neighbours_stay(spark, table, checked_update, mode):
     checked_update(table, {"a.b.c": "a.x * 100", "a.x": "-a.x"}, "id < 3", deletion_vectors=mode)
@@ -74,6 +75,7 @@ def test_field_of_a_struct_is_assigned_and_its_neighbours_stay(spark, table, che
     ]
 
 
+@pytest.mark.one_value("both modes update on both kinds in test_update.py")
 @MODES
 def test_whole_struct_is_assigned_by_field_names(spark, table, checked_update, mode):
     value = "named_struct('b', named_struct('d', 'new', 'c', 7), 'x', 9)"
@@ -84,6 +86,7 @@ def test_whole_struct_is_assigned_by_field_names(spark, table, checked_update, m
     assert column_of(spark, table, "a") == [None, None, new, ROWS[0]["a"]]
 
 
+@pytest.mark.one_kind("the calls of test_update_changes_the_matching_rows_and_no_other for other values")
 def test_expressions_see_the_old_row(spark, table, checked_update):
     checked_update(table, {"id": "id + 10", "small": "id + 1", "text": "CAST(id AS STRING)"}, "small IS NOT NULL")
     assert column_of(spark, table, "id") == [2, 10, 11, 13]
@@ -91,11 +94,15 @@ def test_expressions_see_the_old_row(spark, table, checked_update):
     assert column_of(spark, table, "text") == ["u", "0", "1", "3"]
 
 
+@pytest.mark.one_kind(
+    "names are resolved by us; test_table_door_takes_columns_aliases_and_the_session_setting runs on both kinds"
+)
 def test_names_ignore_case_and_take_the_alias(spark, table, checked_update):
     checked_update(table, {"T.A.B.C": "t.ID"}, "T.id = 0", alias="t")
     assert column_of(spark, table, "a")[0] == {"x": 1, "b": {"c": 0, "d": "d"}}
 
 
+@pytest.mark.one_kind("refused by us; test_bad_value_is_refused_before_anything_is_written runs on both kinds")
 @pytest.mark.parametrize(
     ("assignments", "error", "error_class"),
     [
@@ -103,7 +110,6 @@ def test_names_ignore_case_and_take_the_alias(spark, table, checked_update):
         ({"a.nope": "1"}, UnknownColumnError, "FIELD_NOT_FOUND"),
         ({"t.id": "1"}, UnknownColumnError, "DELTA_MISSING_SET_COLUMN"),
         ({"`a.x`": "1"}, UnknownColumnError, "DELTA_MISSING_SET_COLUMN"),
-        ({"id": "nope + 1"}, UnknownColumnError, None),
         ({"id": "1", "ID": "2"}, RequestError, "DELTA_CONFLICT_SET_COLUMN"),
         ({"a": "NULL", "a.x": "2"}, RequestError, "DELTA_CONFLICT_SET_COLUMN"),
         ({"a.b.c": "1", "A.B": "NULL"}, RequestError, "DELTA_CONFLICT_SET_COLUMN"),
@@ -113,18 +119,10 @@ def test_names_ignore_case_and_take_the_alias(spark, table, checked_update):
         ({"id..x": "1"}, RequestError, None),
         ({"": "1"}, RequestError, None),
         ({"id": ""}, RequestError, None),
-        ({"id": "1 +"}, InvalidPredicateError, None),
-        ({"id": "sum(id)"}, InvalidPredicateError, None),
-        ({"id": "row_number() OVER (ORDER BY id)"}, InvalidPredicateError, None),
-        ({"id": "explode(array(1, 2))"}, InvalidPredicateError, None),
-        ({"a": "1"}, RequestError, None),
-        ({"id": "array(1)"}, RequestError, None),
-        ({"day": "5"}, RequestError, None),
-        ({"a": "named_struct('x', 1, 'other', 2)"}, RequestError, None),
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
 )
-def test_bad_assignment_is_refused_before_anything_is_written(table, checked_update, assignments, error, error_class):
+def test_bad_target_is_refused_before_anything_is_written(table, checked_update, assignments, error, error_class):
     before = files_below(table)
     with pytest.raises(error) as caught:
         checked_update(table, assignments, "id = 0")
@@ -133,6 +131,28 @@ def test_bad_assignment_is_refused_before_anything_is_written(table, checked_upd
     assert files_below(table) == before
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "error"),
+    [
+        ("id", "nope + 1", UnknownColumnError),
+        ("id", "1 +", InvalidPredicateError),
+        ("id", "sum(id)", InvalidPredicateError),
+        ("id", "row_number() OVER (ORDER BY id)", InvalidPredicateError),
+        ("id", "explode(array(1, 2))", InvalidPredicateError),
+        ("a", "1", RequestError),
+        ("id", "array(1)", RequestError),
+        ("day", "5", RequestError),
+        ("a", "named_struct('x', 1, 'other', 2)", RequestError),
+    ],
+)
+def test_bad_value_is_refused_before_anything_is_written(table, checked_update, column, value, error):
+    before = files_below(table)
+    with pytest.raises(error):
+        checked_update(table, {column: value}, "id = 0")
+    assert files_below(table) == before
+
+
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("assignments", [None, {}, {"id": 5}, {"id": None}, {5: "id"}])
 def test_call_without_usable_assignments_is_refused(spark, table, assignments):
     with pytest.raises(RequestError):
@@ -142,6 +162,7 @@ def test_call_without_usable_assignments_is_refused(spark, table, assignments):
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("both modes update on both kinds in test_update.py")
 @MODES
 def test_values_are_cast_to_the_type_of_the_column(spark, table, checked_update, mode):
     checked_update(
@@ -156,6 +177,7 @@ def test_values_are_cast_to_the_type_of_the_column(spark, table, checked_update,
     assert row["facts"] == {"k": 7}
 
 
+@pytest.mark.one_value("the same calls for other values")
 @MODES
 @pytest.mark.parametrize(
     "assignments", [{"small": "id + 1000"}, {"price": "id + 12345.67"}, {"day": "concat('x', id)"}], ids=str
@@ -174,6 +196,7 @@ def test_value_is_not_computed_for_rows_that_stay(spark, table, checked_update):
     assert column_of(spark, table, "text") == ["t", "2", "u", "t"]
 
 
+@pytest.mark.one_kind("the calls of test_values_are_cast_to_the_type_of_the_column for other values")
 def test_null_is_a_value(spark, table, checked_update):
     checked_update(table, {"text": "NULL", "small": F.lit(None), "a.b": "NULL"}, "id = 0")
     row = ebbtide.read(spark, str(table.path), where="id = 0").first().asDict(recursive=True)
@@ -197,6 +220,7 @@ def described(builder, **metadata):
     return builder
 
 
+@pytest.mark.one_value("both modes update on both kinds in test_update.py")
 @MODES
 def test_constraints_hold_for_new_values(spark, tmp_path, checked_update, mode):
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -215,6 +239,7 @@ def test_constraints_hold_for_new_values(spark, tmp_path, checked_update, mode):
     assert column_of(spark, builder, "id") == [1, 2, 4, 5, 30]
 
 
+@pytest.mark.one_value("both modes update on both kinds in test_update.py")
 @MODES
 def test_generated_columns_follow_the_new_values(spark, tmp_path, checked_update, mode):
     schema = pa.schema({"id": pa.int64(), "double": pa.int64(), "name": pa.string()})
@@ -229,6 +254,7 @@ def test_generated_columns_follow_the_new_values(spark, tmp_path, checked_update
     assert column_of(spark, builder, "double") == [0, 6, 14, 24]
 
 
+@pytest.mark.one_kind("defaults are computed on both kinds in write/test_rules.py")
 def test_default_is_what_an_insert_would_fill_in(spark, tmp_path, checked_update):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "name": pa.string()})).deletion_vectors()
     builder.feature("allowColumnDefaults").file([{"id": n, "name": "n"} for n in range(3)]).commit()
@@ -238,6 +264,7 @@ def test_default_is_what_an_insert_would_fill_in(spark, tmp_path, checked_update
     assert column_of(spark, builder, "id") == [None, 0, 2]
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_identity_columns_cannot_be_assigned_to(tmp_path, checked_update):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "name": pa.string()})).deletion_vectors()
     builder.feature("identityColumns").file([{"id": 1, "name": "n"}]).commit()

@@ -129,5 +129,5 @@ def test_log_is_looked_after_from_python(table):
     assert table.clean_log() == ()
     assert table.clean_log(dry_run=True) == ()
     assert ids(table) == [0, 2]
-    with pytest.raises(RequestError, match="no range of at least two commits"):
+    with pytest.raises(RequestError, match="not a range of at least two commits"):
         table.compact_log()

@@ -70,6 +70,7 @@ def test_a_table_is_made_with_the_rows_and_what_the_commit_says_of_them(spark, p
     assert "numOutputRows" in result._repr_html_()
 
 
+@pytest.mark.one_kind("refused before the frame is looked at")
 def test_a_table_that_is_there_stays_as_it_is(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
     with pytest.raises(TableAlreadyExistsError, match="DELTA_PATH_EXISTS"):
@@ -81,6 +82,9 @@ def test_a_table_that_is_there_stays_as_it_is(spark, path):
     assert newest_version(path) == 0
 
 
+@pytest.mark.one_kind(
+    "the calls of test_a_table_is_made_with_the_rows_and_what_the_commit_says_of_them and test_an_append_matches_columns_by_name_and_casts_values, which run on both kinds"
+)
 @pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
 def test_every_mode_makes_a_table_where_there_is_none(spark, path, mode):
     assert ebbtide.write(people(spark, (1, "a")), str(path), mode=mode).version == 0
@@ -98,6 +102,9 @@ def test_an_append_matches_columns_by_name_and_casts_values(spark, path):
     assert actions_of(path, 1, "metaData") == []
 
 
+@pytest.mark.one_kind(
+    "the calls of test_a_table_is_made_with_the_rows_and_what_the_commit_says_of_them and test_an_append_matches_columns_by_name_and_casts_values, which run on both kinds"
+)
 def test_an_append_leaves_columns_out_and_they_are_null(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
     ebbtide.write(spark.createDataFrame([("b",)], "name string"), str(path), mode="append")
@@ -135,12 +142,16 @@ def test_nothing_is_committed_for_a_frame_without_rows(spark, path):
     assert ebbtide.write(people(spark), str(path), mode="overwrite").version is None
 
 
+@pytest.mark.one_kind("test_nothing_is_committed_for_a_frame_without_rows writes such frames on both kinds")
 def test_an_empty_frame_makes_an_empty_table(spark, path):
     assert ebbtide.write(people(spark), str(path)).version == 0
     assert rows(spark, path) == []
     assert ebbtide.read(spark, str(path)).columns == ["id", "name"]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_a_table_is_made_with_the_rows_and_what_the_commit_says_of_them and test_an_append_matches_columns_by_name_and_casts_values, which run on both kinds"
+)
 def test_a_write_of_an_application_lands_once(spark, path):
     for _ in range(2):
         ebbtide.write(people(spark, (1, "a")), str(path), mode="append", txn=("nightly", 5))
@@ -153,6 +164,9 @@ def test_a_write_of_an_application_lands_once(spark, path):
 # --- schemas ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "refused before anything of the frame runs; Spark's own refusals run on both kinds in write/test_rules.py and write/test_assignment.py"
+)
 def test_columns_that_the_table_lacks_are_refused_by_name(spark, path):
     ebbtide.write(spark.sql("SELECT 1L AS id, named_struct('a', 1) AS s"), str(path))
     frame = spark.sql("SELECT 2L AS id, named_struct('a', 1, 'b', 2) AS s, 'x' AS more")
@@ -162,6 +176,7 @@ def test_columns_that_the_table_lacks_are_refused_by_name(spark, path):
     assert newest_version(path) == 0
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mapping", ["none", "name", "id"])
 def test_merge_schema_adds_columns_at_every_level(spark, path, mapping):
     first = spark.sql("SELECT 1L AS id, named_struct('a', 1) AS s, array(named_struct('x', 1)) AS l")
@@ -207,6 +222,7 @@ def test_without_overwrite_schema_the_columns_stay(spark, path):
 # --- new tables -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mapping", ["none", "name", "id"])
 def test_partition_values_of_every_type_come_back(spark, path, mapping):
     frame = spark.sql(
@@ -229,6 +245,7 @@ def test_partition_values_of_every_type_come_back(spark, path, mapping):
     assert log_state(path).metadata["partitionColumns"] == partitions
 
 
+@pytest.mark.one_kind("about the contents of the log")
 def test_properties_bring_the_features_that_they_need(spark, path):
     properties = {
         "delta.enableDeletionVectors": "true",
@@ -269,6 +286,7 @@ def test_a_session_may_have_properties_for_every_new_table(spark, path):
     assert log_state(path / "b").metadata["configuration"] == {"delta.enableDeletionVectors": "false"}
 
 
+@pytest.mark.one_kind("refused by us; names are written on both kinds in write/test_write_files.py")
 def test_names_that_files_cannot_have_need_column_mapping(spark, path):
     frame = spark.sql("SELECT 1 AS `a b`, named_struct('c,d', 2) AS s")
     with pytest.raises(RequestError, match="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"):
@@ -305,6 +323,7 @@ def test_constraints_hold_for_every_write_and_a_broken_one_leaves_nothing(spark,
     assert newest_version(path) == 0
 
 
+@pytest.mark.one_kind("test_constraints_hold_for_every_write_and_a_broken_one_leaves_nothing runs on both kinds")
 def test_a_rewriting_delete_answers_for_the_rows_that_stay(spark, path):
     ebbtide.write(
         people(spark, (1, "a"), (2, "b")).coalesce(1), str(path), properties={"delta.constraints.c": "id > 0"}
@@ -314,6 +333,7 @@ def test_a_rewriting_delete_answers_for_the_rows_that_stay(spark, path):
     assert rows(spark, path) == [(2, "b")]
 
 
+@pytest.mark.one_kind("refused before the frame is looked at")
 def test_an_append_only_table_takes_appends_and_nothing_else(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path), properties={"delta.appendOnly": "true"})
     ebbtide.write(people(spark, (2, "b")), str(path), mode="append")
@@ -325,6 +345,9 @@ def test_an_append_only_table_takes_appends_and_nothing_else(spark, path):
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value(
+    "refused before anything of the frame runs; Spark's own refusals run on both kinds in write/test_rules.py and write/test_assignment.py"
+)
 @pytest.mark.parametrize(
     ("query", "arguments", "message"),
     [
@@ -356,6 +379,9 @@ def test_a_table_that_cannot_be_is_refused_before_anything_is_written(spark, pat
     assert not DeltaTable.isDeltaTable(spark, str(path))
 
 
+@pytest.mark.one_kind(
+    "refused before anything of the frame runs; Spark's own refusals run on both kinds in write/test_rules.py and write/test_assignment.py"
+)
 def test_what_the_call_says_of_the_table_must_be_so(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path), partition_by="name")
     with pytest.raises(RequestError, match="DELTA_PARTITIONING_MISMATCH"):
@@ -366,6 +392,9 @@ def test_what_the_call_says_of_the_table_must_be_so(spark, path):
     assert rows(spark, path) == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.one_kind(
+    "refused before anything of the frame runs; Spark's own refusals run on both kinds in write/test_rules.py and write/test_assignment.py"
+)
 def test_a_type_that_cannot_be_stored_is_refused_before_anything_is_written(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
     before = files_below(path)
@@ -386,6 +415,7 @@ def test_a_frame_that_fails_while_it_is_written_leaves_nothing(spark, path):
     assert rows(spark, path) == [(1, "a")]
 
 
+@pytest.mark.one_kind("the calls of test_an_overwrite_replaces_every_row_in_one_commit_and_the_old_version_stays")
 def test_an_overwrite_leaves_nothing_of_partitions_without_new_rows(spark, path):
     ebbtide.write(people(spark, (1, "a"), (2, "b")), str(path), partition_by="name")
     ebbtide.write(people(spark, (3, "b")), str(path), mode="overwrite")
@@ -406,6 +436,7 @@ def test_session_that_means_partitions_loses_no_others(spark, path):
         assert rows(spark, path) == [(6, "d")]
 
 
+@pytest.mark.one_kind("test_session_that_means_partitions_loses_no_others reads the setting on both kinds")
 def test_table_without_partitions_is_overwritten_in_any_session(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
     with session_settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
@@ -422,6 +453,7 @@ def raced(spark, path, frame, rival, **request):
     return WriteCommand(spark, WriteRequest(store, frame, **request)).run()
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_an_append_goes_on_top_of_whoever_was_first(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
 
@@ -432,6 +464,7 @@ def test_an_append_goes_on_top_of_whoever_was_first(spark, path):
     assert rows(spark, path) == [(2, "b"), (3, "c")]
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_an_overwrite_does_not_take_away_rows_that_it_never_saw(spark, path):
     ebbtide.write(people(spark, (1, "a")), str(path))
 

@@ -72,6 +72,7 @@ def test_rows_that_match_are_replaced_and_all_others_stay(spark, tmp_path, vecto
     assert bool(actions_of(path, 1, "cdc")) == explicit
 
 
+@pytest.mark.one_value("the change feed is read on both kinds in test_rows_that_match_are_replaced_and_all_others_stay")
 @pytest.mark.parametrize("changes", ["true", "false"], ids=["cdf", "no-cdf"])
 def test_a_condition_on_partitions_removes_their_files_and_reads_none(spark, tmp_path, changes):
     path = made(spark, tmp_path / "t", changes=changes, partition_by=["p"])
@@ -84,6 +85,9 @@ def test_a_condition_on_partitions_removes_their_files_and_reads_none(spark, tmp
         assert Counter(row["_change_type"] for row in told) == {"delete": 4, "insert": 1}
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_that_match_are_replaced_and_all_others_stay, which runs on both kinds; this adds values"
+)
 @pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewrites"])
 def test_rows_are_written_even_when_none_is_replaced(spark, tmp_path, vectors):
     path = made(spark, tmp_path / "t", vectors=vectors, changes="true")
@@ -93,6 +97,9 @@ def test_rows_are_written_even_when_none_is_replaced(spark, tmp_path, vectors):
     assert [(row["_change_type"], row["id"]) for row in told] == [("insert", 50)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_that_match_are_replaced_and_all_others_stay, which runs on both kinds; this adds values"
+)
 def test_a_frame_without_rows_only_takes_rows_away(spark, tmp_path):
     path = made(spark, tmp_path / "t", vectors="true")
     ebbtide.write(frame(spark, []), str(path), mode="overwrite", replace_where="id < 6")
@@ -117,6 +124,7 @@ def test_a_row_that_would_not_be_replaced_next_time_is_refused_with_its_values(s
     assert (newest_version(path), files_below(path)) == (0, before)
 
 
+@pytest.mark.one_kind("test_a_row_that_would_not_be_replaced_next_time_is_refused_with_its_values runs on both kinds")
 def test_a_new_table_holds_only_rows_of_the_condition(spark, tmp_path):
     path = tmp_path / "t"
     with pytest.raises(RequestError, match="DELTA_REPLACE_WHERE_MISMATCH"):
@@ -126,6 +134,9 @@ def test_a_new_table_holds_only_rows_of_the_condition(spark, tmp_path):
     assert rows(spark, path) == FIRST[:6]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_rows_that_match_are_replaced_and_all_others_stay, which runs on both kinds; this adds a column"
+)
 def test_columns_may_be_added_while_rows_are_replaced(spark, tmp_path):
     path = made(spark, tmp_path / "t")
     more = frame(spark, [(3, 0, "x")]).withColumn("more", F.lit(1.5))
@@ -133,6 +144,7 @@ def test_columns_may_be_added_while_rows_are_replaced(spark, tmp_path):
     assert rows(spark, path)[2:5] == [(2, 2, "n2", None), (3, 0, "x", 1.5), (4, 1, "n4", None)]
 
 
+@pytest.mark.one_value("other refusals of conditions run on both kinds in test_delete.py")
 @pytest.mark.parametrize(
     ("condition", "error"),
     [
@@ -153,6 +165,9 @@ def test_a_condition_that_cannot_be_used_is_refused_before_anything_is_written(s
     assert (newest_version(path), files_below(path)) == (0, before)
 
 
+@pytest.mark.one_kind(
+    "test_constraints_hold_for_every_write_and_a_broken_one_leaves_nothing in test_write.py runs on both kinds"
+)
 def test_a_broken_constraint_leaves_the_old_rows_and_no_files(spark, tmp_path):
     path = tmp_path / "t"
     ebbtide.write(frame(spark, FIRST), str(path), properties={"delta.constraints.c": "p < 5", VECTORS: "true"})

@@ -15,7 +15,7 @@ from tests.support.table_builder import TableBuilder
 
 import ebbtide
 from ebbtide import DeltaTable
-from ebbtide.commands.optimize.clustering import interleaved
+from ebbtide.commands.optimize.clustering import interleave_bits
 from ebbtide.commands.optimize.command import OptimizeCommand
 from ebbtide.commands.optimize.request import OptimizeRequest, OptimizeSettings
 from ebbtide.errors import RequestError, UnknownColumnError, UnsupportedFeatureError
@@ -66,6 +66,9 @@ def test_files_hold_small_ranges_of_both_columns(spark, tmp_path):
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind(
+    "the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds values"
+)
 def test_one_column_is_sorted(spark, tmp_path):
     table = grid(tmp_path)
     total = sum(add["size"] for add in log_state(table.path).adds)
@@ -74,10 +77,11 @@ def test_one_column_is_sorted(spark, tmp_path):
     assert ebbtide.read(spark, str(table.path)).count() == 32 * 32 - 1
 
 
+@pytest.mark.one_kind("an expression of SQL, which means the same on both kinds")
 def test_interleaved_bits_are_those_of_all_columns_in_turn(spark):
     numbers = [(a, b, c) for a in (0, 1, 5, 7) for b in (0, 2, 7) for c in (0, 3, 6)]
     frame = spark.createDataFrame(numbers, "a BIGINT, b BIGINT, c BIGINT")
-    for a, b, c, found in frame.selectExpr("*", interleaved(["a", "b", "c"], 3)).collect():
+    for a, b, c, found in frame.selectExpr("*", interleave_bits(["a", "b", "c"], 3)).collect():
         expected = int("".join(f"{a:03b}"[at] + f"{b:03b}"[at] + f"{c:03b}"[at] for at in range(3)), 2)
         assert found == expected
 
@@ -119,6 +123,9 @@ def test_every_type_with_an_order_can_be_sorted_by(spark, tmp_path):
     assert shown(spark, builder.path) == shown(spark, builder.path, 0)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds values"
+)
 def test_column_without_a_value_can_be_sorted_by(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA)
     builder.file([{"x": None, "y": None, "p": None}] * 3).file([{"x": None, "y": 1, "p": None}]).commit()
@@ -142,6 +149,7 @@ def test_partitions_are_sorted_each_by_itself(spark, tmp_path):
     assert table.count() == 18
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_rows_deleted_while_they_were_sorted_stay_deleted(spark, tmp_path):
     """Their places are not known, so the group is sorted again."""
     table = grid(tmp_path, side=8)
@@ -155,6 +163,7 @@ def test_rows_deleted_while_they_were_sorted_stay_deleted(spark, tmp_path):
     assert unnamed_files(table.path) == set()
 
 
+@pytest.mark.one_kind("after a lost race the log decides")
 def test_sorting_that_keeps_losing_is_given_up(spark, tmp_path):
     table = grid(tmp_path, side=8)
     path = str(table.path)
@@ -193,6 +202,7 @@ def test_clustered_table_is_sorted_by_its_columns(spark, tmp_path):
     assert shown(spark, builder.path) == shown(spark, builder.path, 0)
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_files_that_another_engine_sorted_are_left_alone(spark, tmp_path):
     builder = clustered(tmp_path, "x")
     builder.file([{"x": 1, "y": 1, "p": None}]).file([{"x": 2, "y": 1, "p": None}]).commit()
@@ -201,6 +211,7 @@ def test_files_that_another_engine_sorted_are_left_alone(spark, tmp_path):
     assert OptimizeCommand(spark, OptimizeRequest(open_store(str(builder.path)))).run().version is None
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize(
     ("asked", "error_class"),
     [
@@ -215,6 +226,7 @@ def test_other_orders_are_refused_for_a_clustered_table(spark, tmp_path, asked, 
     assert caught.value.error_class == error_class
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_table_clustered_by_a_missing_column_is_refused_by_name(spark, tmp_path):
     builder = clustered(tmp_path, "gone").file([{"x": 1, "y": 1, "p": None}]).commit()
     with pytest.raises(UnsupportedFeatureError, match="gone"):
@@ -232,6 +244,7 @@ def small(tmp_path):
     return builder.file([{"x": 1, "m": [], "late": 1, "p": "a"}]).commit()
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize(
     ("column", "error", "error_class"),
     [
@@ -256,6 +269,7 @@ def test_letter_case_counts_where_the_session_says_so(spark, small):
     assert zorder(spark, small, "X").version == 1
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_no_column_is_refused(spark, small):
     with pytest.raises(RequestError, match="at least one"):
         DeltaTable.forPath(spark, str(small.path)).optimize().executeZOrderBy()

@@ -263,6 +263,7 @@ def by_key_alone(draw):
     }
 
 
+@pytest.mark.one_kind("any sequence of commands runs on both kinds; this adds values")
 @ON_SPARK
 @given(files=FILES, steps=steps_of(by_key_alone()), feed=st.booleans())
 def test_merges_that_look_keys_up_leave_what_a_list_would_be(spark, files, steps, feed):

@@ -58,6 +58,7 @@ def row_index_source(request, monkeypatch):
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_marked_rows.py")
 @pytest.mark.matrix
 def test_columns_of_every_odd_name_come_through_together(spark, tmp_path, row_index_source):
     names = [name for name in ODD_NAMES if name != "_METADATA"]  # Spark compares names without case
@@ -103,6 +104,7 @@ def test_user_column_called_metadata_can_be_filtered_and_the_hidden_one_is_still
     assert_same_rows(frame, [row for row in builder.rows() if row["_metadata"]["row_index"] > 30])
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("name", [RESERVED, RESERVED.upper()])
 @pytest.mark.parametrize("deleted", [[], [1]])
 def test_column_whose_name_the_parquet_reader_keeps_for_itself_is_refused(spark, tmp_path, name, deleted):
@@ -113,6 +115,7 @@ def test_column_whose_name_the_parquet_reader_keeps_for_itself_is_refused(spark,
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize("kind", ["mapped column", "text partition", "boolean partition"])
 def test_reserved_name_is_fine_where_the_parquet_reader_does_not_see_it(spark, tmp_path, kind):
     of_type = pa.bool_() if kind == "boolean partition" else pa.string()
@@ -147,6 +150,7 @@ def nested_row(number, part):
     }
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_marked_rows.py", "row_index_source")
 @pytest.mark.matrix
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_are_renamed_at_every_level(spark, tmp_path, mode, row_index_source):
@@ -186,6 +190,9 @@ def test_table_mapped_by_id_does_not_change_how_other_tables_are_read(spark, tmp
 # --- types ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "the calls of test_every_type_comes_through_both_branches, which runs on both kinds; this adds a file without the column"
+)
 def test_column_added_later_is_null_in_older_files(spark, tmp_path):
     builder = table(tmp_path / "t", a=pa.int32()).file([{"a": 1}, {"a": 2}], deleted=[0]).commit()
     builder.schema(pa.schema({"b": pa.struct({"c": pa.string()}), "a": pa.int32()})).file(
@@ -206,6 +213,7 @@ WIDENED = {
 }
 
 
+@pytest.mark.one_value("Spark's two readers are the same on both kinds")
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_files_of_a_narrower_type_are_read_as_the_wide_one(spark, tmp_path, vectorized):
     narrow = {name: old for name, (old, _, _) in WIDENED.items()}
@@ -219,6 +227,7 @@ def test_files_of_a_narrower_type_are_read_as_the_wide_one(spark, tmp_path, vect
         assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_kind("about Spark's Parquet reader, which both kinds have")
 def test_timestamps_in_the_old_96_bit_form_are_the_same_instants(spark, tmp_path, monkeypatch):
     def write_int96(data, where, **options):
         write(data, where, use_deprecated_int96_timestamps=True, **options)
@@ -294,6 +303,7 @@ def test_every_type_comes_through_both_branches(spark, tmp_path):
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_kind("about Spark's Parquet reader, which both kinds have")
 def test_table_of_many_columns_keeps_positions_when_the_reader_changes_its_way(spark, tmp_path):
     """Beyond spark.sql.codegen.maxFields Spark reads rows instead of batches."""
     names = [f"c{at}" for at in range(130)]

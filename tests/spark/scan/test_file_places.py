@@ -66,6 +66,7 @@ def test_files_of_any_name_are_read(spark, tmp_path):
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("deleted", [[], [1]])
 @pytest.mark.parametrize("name", SKIPPED_BY_SPARK)
 def test_file_that_spark_would_skip_is_refused_instead_of_its_rows_being_lost(spark, tmp_path, name, deleted):
@@ -82,6 +83,7 @@ def adopt(builder, other):
     return builder.commit()
 
 
+@pytest.mark.one_value("the same calls with partitions")
 @pytest.mark.matrix
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_files_outside_the_table_are_read(spark, tmp_path, partitioned):
@@ -101,6 +103,7 @@ def test_files_outside_the_table_are_read(spark, tmp_path, partitioned):
     assert_same_rows(frame, expected)
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_missing_file_outside_the_table_is_named(spark, tmp_path):
     other = TableBuilder(tmp_path / "other", SCHEMA).file(rows(3), name="lost.parquet").commit()
     builder = adopt(TableBuilder(tmp_path / "t", SCHEMA).commit(), other)
@@ -109,6 +112,7 @@ def test_missing_file_outside_the_table_is_named(spark, tmp_path):
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("deleted", [[], [1]])
 def test_file_of_another_length_than_the_log_says_is_refused(spark, tmp_path, deleted):
     builder = (

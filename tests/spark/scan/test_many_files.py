@@ -53,6 +53,7 @@ def block_tables(monkeypatch):
     return made
 
 
+@pytest.mark.one_kind("marks are joined on both kinds in test_marked_rows.py; this adds their number")
 def test_thousands_of_sparse_vectors_are_one_scan_a_branch_and_a_small_broadcast(spark, builder, block_tables):
     frame = ebbtide.read(spark, str(builder.path))
     assert len(parquet_scans(frame)) == 2
@@ -66,6 +67,7 @@ def test_thousands_of_sparse_vectors_are_one_scan_a_branch_and_a_small_broadcast
     assert {row.id for row in frame.where("id % 1000 < 3").collect()} == {id_ for id_ in live if id_ % 1000 < 3}
 
 
+@pytest.mark.one_kind("marks are joined on both kinds in test_marked_rows.py; this adds their number")
 def test_condition_that_leaves_one_of_thousands_opens_that_one(spark, builder, block_tables):
     frame = ebbtide.read(spark, str(builder.path), where="id BETWEEN 4321000 AND 4321999")
     (scan,) = parquet_scans(frame)
@@ -74,5 +76,6 @@ def test_condition_that_leaves_one_of_thousands_opens_that_one(spark, builder, b
     assert {row.id for row in frame.collect()} == {row["id"] for row in builder.rows() if row["id"] // 1000 == 4321}
 
 
+@pytest.mark.one_kind("marks are joined on both kinds in test_marked_rows.py; this adds their number")
 def test_count_of_thousands_of_files_comes_from_the_log(spark, builder):
     assert ebbtide.DeltaTable.forPath(spark, str(builder.path)).count() == len(builder.rows())

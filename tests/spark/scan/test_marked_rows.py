@@ -133,6 +133,9 @@ def test_limit_counts_live_rows_only(spark, tmp_path):
     assert frame.first().id >= 490
 
 
+@pytest.mark.one_value(
+    "both row indexes and both forms of marks run on both kinds in test_marked_rows_are_gone_and_all_others_are_there"
+)
 @pytest.mark.matrix
 def test_table_joined_to_itself_shows_each_side_without_marked_rows(spark, tmp_path):
     builder = two_branches(tmp_path / "t")
@@ -161,6 +164,9 @@ def test_frame_run_twice_gives_the_same_rows(spark, tmp_path):
         assert frame.count() == len(builder.rows())
 
 
+@pytest.mark.one_value(
+    "both row indexes and both forms of marks run on both kinds in test_marked_rows_are_gone_and_all_others_are_there"
+)
 def test_cached_frame_keeps_its_version_and_newer_reads_do_not_take_it(spark, tmp_path):
     builder = two_branches(tmp_path / "t")
     cached = ebbtide.read(spark, str(builder.path)).cache()
@@ -235,6 +241,9 @@ def test_marks_are_looked_up_without_a_join(spark, tmp_path, marks_form):
     assert len(text) < 20_000, "the marks are not part of the plan's text"
 
 
+@pytest.mark.one_value(
+    "both row indexes and both forms of marks run on both kinds in test_marked_rows_are_gone_and_all_others_are_there"
+)
 def test_join_drops_the_same_rows_as_the_lookup(spark, tmp_path, marks_are_joined):
     builder = table(tmp_path / "t")
     builder.file(numbered(70_000), deleted=[0, 63, 64, 127, 128, 65_535, 65_536, 69_999])
@@ -245,6 +254,9 @@ def test_join_drops_the_same_rows_as_the_lookup(spark, tmp_path, marks_are_joine
     assert_same_rows(frame, builder.expected())
 
 
+@pytest.mark.one_value(
+    "both row indexes and both forms of marks run on both kinds in test_marked_rows_are_gone_and_all_others_are_there"
+)
 def test_broadcast_is_used_even_where_the_session_never_broadcasts(spark, tmp_path, marks_are_joined):
     builder = two_branches(tmp_path / "t")
     with session_settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}):
@@ -253,6 +265,9 @@ def test_broadcast_is_used_even_where_the_session_never_broadcasts(spark, tmp_pa
         assert_same_rows(frame, builder.expected())
 
 
+@pytest.mark.one_value(
+    "both row indexes and both forms of marks run on both kinds in test_marked_rows_are_gone_and_all_others_are_there"
+)
 def test_file_that_changed_its_size_fails_the_read_instead_of_showing_marked_rows(spark, tmp_path, monkeypatch):
     builder = table(tmp_path / "t")
     for count in (100, 150, 200):

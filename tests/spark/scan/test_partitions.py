@@ -51,6 +51,7 @@ def filled(builder, values):
     return builder.commit()
 
 
+@pytest.mark.one_value("the same calls for another type")
 @pytest.mark.parametrize("kind", VALUES)
 def test_partition_values_of_every_type_and_null_come_from_the_log(spark, tmp_path, kind):
     data_type, values = VALUES[kind]
@@ -79,6 +80,7 @@ def test_condition_on_a_special_text_finds_its_partition(spark, tmp_path, text):
     assert [row.id for row in ebbtide.read(spark, str(builder.path), where=f"part = {literal}").collect()] == [2]
 
 
+@pytest.mark.one_kind("the calls of test_texts_of_special_characters_come_back_as_they_were, which runs on both kinds")
 def test_several_partition_columns_keep_the_order_of_the_schema(spark, tmp_path):
     schema = pa.schema({"b": pa.int32(), "id": pa.int64(), "a": pa.string(), "c": pa.date32()})
     builder = TableBuilder(tmp_path / "t", schema).partitioned_by("a", "c", "b").deletion_vectors()
@@ -94,6 +96,7 @@ def test_plain_values_are_taken_from_the_directories_without_a_join(spark, tmp_p
     assert plan_text(ebbtide.read(spark, str(builder.path))).count("BroadcastExchange (") == 0
 
 
+@pytest.mark.one_kind("the calls of test_texts_of_special_characters_come_back_as_they_were, which runs on both kinds")
 def test_directories_that_say_something_else_than_the_log_are_not_believed(spark, tmp_path):
     builder = table(tmp_path / "t", pa.string()).partitioned_by("part")
     builder.file([{"id": 1, "part": "a"}, {"id": 2, "part": "a"}], deleted=[0], name="part=liar/x.parquet")
@@ -101,6 +104,7 @@ def test_directories_that_say_something_else_than_the_log_are_not_believed(spark
     assert_same_rows(ebbtide.read(spark, str(builder.path)), builder.expected())
 
 
+@pytest.mark.one_kind("the calls of test_texts_of_special_characters_come_back_as_they_were, which runs on both kinds")
 def test_directory_that_looks_like_a_partition_does_not_hide_a_data_column(spark, tmp_path):
     builder = table(tmp_path / "t", pa.string())
     rows = [{"id": 1, "part": "from the file"}, {"id": 2, "part": None}]
@@ -125,6 +129,7 @@ def test_timestamps_of_partitions_do_not_move_with_the_session_time_zone(spark, 
     assert {row.part for row in found} == {round(value.timestamp() * 1_000_000) for value in values}
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize(
     ("data_type", "text"), [(pa.int32(), "twelve"), (pa.int8(), "300"), (pa.date32(), "2024-02-30")]
 )
@@ -136,6 +141,7 @@ def test_text_that_is_no_value_of_its_column_is_refused_and_not_null(spark, tmp_
         ebbtide.read(spark, str(builder.path))
 
 
+@pytest.mark.one_kind("the calls of test_texts_of_special_characters_come_back_as_they_were, which runs on both kinds")
 def test_value_that_the_log_does_not_name_is_null(spark, tmp_path):
     builder = table(tmp_path / "t", pa.string()).partitioned_by("part").file([{"id": 1, "part": "x"}]).commit()
     add = builder.files[0].add | {"partitionValues": {}}

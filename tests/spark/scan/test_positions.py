@@ -58,6 +58,7 @@ def test_every_live_row_says_its_file_and_physical_row(spark, tmp_path, partitio
     assert positions(spark, builder, "id % 2 = 1") == expected(builder, lambda row: row["id"] % 2 == 1)
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_every_live_row_says_its_file_and_physical_row")
 def test_positions_survive_splits(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors()
     builder.file(rows("a", 4_000), deleted=range(0, 4_000, 3), row_group_size=200).file(
@@ -70,6 +71,7 @@ def test_positions_survive_splits(spark, tmp_path):
         assert positions(spark, builder) == expected(builder)
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_every_live_row_says_its_file_and_physical_row")
 def test_user_columns_of_the_helpers_names_are_left_alone(spark, tmp_path):
     schema = pa.schema({"id": pa.int64(), "__ebbtide_file": pa.string(), "__EBBTIDE_ROW_INDEX": pa.int32()})
     builder = TableBuilder(tmp_path / "t", schema).deletion_vectors()
@@ -83,6 +85,7 @@ def test_user_columns_of_the_helpers_names_are_left_alone(spark, tmp_path):
     assert sorted(row[scan.row_column] for row in found) == [1, 2, 3, 4]
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_every_live_row_says_its_file_and_physical_row")
 def test_scan_of_no_files_has_the_columns_all_the_same(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).commit()
     snapshot = load_snapshot(open_store(str(builder.path)))
@@ -91,6 +94,7 @@ def test_scan_of_no_files_has_the_columns_all_the_same(spark, tmp_path):
     assert scan.frame.collect() == []
 
 
+@pytest.mark.one_value("both row indexes run on both kinds in test_every_live_row_says_its_file_and_physical_row")
 def test_file_that_keeps_its_marked_rows_shows_exactly_those(spark, tmp_path):
     """What a command needs to write a change feed: the rows it is about to remove."""
     builder = TableBuilder(tmp_path / "t", SCHEMA).partitioned_by("part").deletion_vectors()
@@ -106,6 +110,9 @@ def test_file_that_keeps_its_marked_rows_shows_exactly_those(spark, tmp_path):
     assert sorted(tuple(row) for row in kept) == [(0, 0), (63, 63), (64, 64), (99, 99)]
 
 
+@pytest.mark.one_value(
+    "both row indexes run on both kinds in test_every_live_row_says_its_file_and_physical_row", "row_index_source"
+)
 @pytest.mark.parametrize("dropped", ["file_column", "row_column"])
 def test_position_that_nobody_uses_does_not_break_the_plan(spark, tmp_path, dropped):
     """Spark once refused to plan a scan with the row's column but without the file's."""

@@ -92,12 +92,14 @@ def test_files_that_a_condition_rules_out_are_not_opened(spark, builder, name, f
     assert_same_rows(frame, expected)
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_filter_on_the_result_still_needs_every_file(spark, builder):
     lose_all_files_but(builder, "b")
     with pytest.raises(MissingDataFileError):
         ebbtide.read(spark, str(builder.path)).where("part = 'b'")
 
 
+@pytest.mark.one_value("properties/test_reads_against_list.py tries conditions of any form on both kinds")
 @pytest.mark.parametrize(
     "where",
     [
@@ -188,6 +190,7 @@ def test_condition_that_no_file_can_fulfil_gives_the_schema_and_no_row(spark, bu
     assert frame.collect() == []
 
 
+@pytest.mark.one_kind("pruning reads the log")
 def test_statistics_by_physical_names_prune_a_mapped_table(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).column_mapping("name")
     builder.file([{"id": 1}]).file([{"id": 100}]).commit()
@@ -195,6 +198,7 @@ def test_statistics_by_physical_names_prune_a_mapped_table(spark, tmp_path):
     assert [row.id for row in ebbtide.read(spark, str(builder.path), where="id > 50").collect()] == [100]
 
 
+@pytest.mark.one_kind("pruning reads the log")
 def test_condition_prunes_the_files_of_the_version_asked_for(spark, builder):
     builder.file([row(300, "b")]).commit()
     frame = ebbtide.read(spark, str(builder.path), version=0, where="part = 'b'")

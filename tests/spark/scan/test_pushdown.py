@@ -89,11 +89,17 @@ def test_only_the_columns_asked_for_are_read_in_both_branches(spark, mixed):
     ]
 
 
+@pytest.mark.one_kind(
+    "Spark's optimiser is the same for both kinds; test_only_the_columns_asked_for_are_read_in_both_branches runs on both"
+)
 def test_count_reads_no_column_of_files_without_marks(spark, mixed):
     scans = parquet_scans(ebbtide.read(spark, str(mixed.path)).groupBy().count())
     assert [scan.read_schema for scan in scans] == ["struct<>", f"struct<{ROW_INDEX}:bigint>"]
 
 
+@pytest.mark.one_kind(
+    "Spark's optimiser is the same for both kinds; test_only_the_columns_asked_for_are_read_in_both_branches runs on both"
+)
 def test_single_fields_of_a_struct_are_read_alone(spark, mixed):
     frame = ebbtide.read(spark, str(mixed.path)).where("place.zip > 105").select("place.city")
     for scan in parquet_scans(frame):
@@ -104,6 +110,9 @@ def test_single_fields_of_a_struct_are_read_alone(spark, mixed):
     assert first.read_schema == "struct<place:struct<city:string>>"
 
 
+@pytest.mark.one_kind(
+    "Spark's optimiser is the same for both kinds; test_filters_are_pushed_into_parquet_in_both_branches runs on both"
+)
 def test_filters_follow_renamed_columns_into_parquet(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).deletion_vectors().column_mapping("name")
     builder.file(numbered(30)).file(numbered(20, 100), deleted=[3]).commit()
@@ -114,6 +123,9 @@ def test_filters_follow_renamed_columns_into_parquet(spark, tmp_path):
     assert_same_rows(frame, [{"text": row["text"]} for row in builder.rows() if row["id"] > 10])
 
 
+@pytest.mark.one_kind(
+    "Spark's optimiser is the same for both kinds; test_filters_are_pushed_into_parquet_in_both_branches runs on both"
+)
 def test_later_filter_on_a_partition_column_prunes_directories(spark, tmp_path):
     schema = pa.schema({"id": pa.int64(), "part": pa.string()})
     builder = TableBuilder(tmp_path / "t", schema).partitioned_by("part").deletion_vectors()

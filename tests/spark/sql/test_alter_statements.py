@@ -65,6 +65,9 @@ def table(spark, tmp_path):
 # --- what is taken away -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_constraint_is_dropped_whatever_its_case_and_the_feature_stays(table):
     t = table("(id INT) TBLPROPERTIES ('delta.constraints.Pos' = 'id > 0')")
     t.alter("DROP CONSTRAINT pOS")
@@ -75,6 +78,9 @@ def test_constraint_is_dropped_whatever_its_case_and_the_feature_stays(table):
     assert t.rows() == [(-1,)]
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_missing_constraint_is_refused_unless_if_exists(table):
     t = table("(id INT)")
     assert t.refused("DROP CONSTRAINT nope") == "DELTA_CONSTRAINT_DOES_NOT_EXIST"
@@ -99,6 +105,9 @@ def test_dropped_column_is_not_shown_and_a_new_one_of_its_name_is_empty(table):
     assert t.rows() == [(1, (1,), None), (2, (2,), "new")]
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_columns_that_something_needs_are_not_dropped(table):
     t = table(
         "(id INT, s STRUCT<a: INT, b: INT>, c INT, g INT GENERATED ALWAYS AS (c + 1), part INT) PARTITIONED BY (part) "
@@ -118,6 +127,9 @@ def test_columns_that_something_needs_are_not_dropped(table):
     assert t.snapshot.schema.names == ("id", "s", "part")
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_column_cannot_be_dropped_without_column_mapping_and_the_error_says_how_to_get_it(table):
     t = table("(id INT, v INT)", "INSERT INTO {t} VALUES (1, 2)")
     assert t.refused("DROP COLUMN v") == "DELTA_UNSUPPORTED_DROP_COLUMN"
@@ -127,10 +139,16 @@ def test_column_cannot_be_dropped_without_column_mapping_and_the_error_says_how_
     assert t.rows() == [(3,)]
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_last_column_stays(table):
     assert table(f"(id INT) {MAPPED}").refused("DROP COLUMN id") == "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA"
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_dropped_default_is_null_from_then_on(table):
     t = table("(id INT, v STRING DEFAULT 'a')", "INSERT INTO {t} (id) VALUES (1)")
     t.alter("ALTER COLUMN V DROP DEFAULT")
@@ -165,6 +183,7 @@ def test_constraint_that_rows_break_is_refused_with_their_number_and_an_example(
     t.alter("ADD CONSTRAINT pos CHECK (id > 0)")
 
 
+@pytest.mark.one_value("other refusals of conditions run on both kinds in test_delete.py")
 @pytest.mark.parametrize(
     ("condition", "error_class"),
     [
@@ -198,6 +217,7 @@ def test_row_that_came_meanwhile_is_asked_too(table, spark):
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mapping", ["", MAPPED])
 def test_new_columns_are_null_in_old_rows_and_written_in_new_ones(table, mapping):
     t = table(
@@ -244,6 +264,9 @@ def test_wider_type_reads_old_files_and_takes_larger_values(table):
     assert t.refused("ALTER COLUMN a TYPE ARRAY<INT>") == "CANNOT_UPDATE_FIELD.ARRAY_TYPE"
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_type_is_not_widened_where_readers_do_not_expect_it(table):
     t = table("(id INT)")
     assert t.refused("ALTER COLUMN id TYPE BIGINT") == "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
@@ -268,6 +291,9 @@ def test_column_gets_comment_place_default_and_may_be_null(table):
     assert t.refused("ALTER COLUMN id SET DEFAULT v") == "UNRESOLVED_COLUMN"
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_default_needs_a_feature_that_the_error_names(table):
     t = table("(id INT)")
     assert t.refused("ALTER COLUMN id SET DEFAULT 3") == "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
@@ -276,6 +302,9 @@ def test_default_needs_a_feature_that_the_error_names(table):
 # --- layout and features ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_clustering_columns_follow_renames_and_cannot_be_dropped(table):
     t = table(f"(id INT, s STRUCT<a: INT>, arr ARRAY<INT>) {MAPPED}", "INSERT INTO {t} VALUES (1, NULL, NULL)")
     t.alter("CLUSTER BY (s.a, ID)")
@@ -339,6 +368,9 @@ def test_columns_properties_and_partitions_are_shown_as_spark_shows_them(table):
     assert shown("SHOW PARTITIONS {t}") == [(dt.date(2026, 1, 2),), (None,)]
 
 
+@pytest.mark.one_kind(
+    "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
+)
 def test_table_without_partitions_has_none_to_show(table):
     t = table("(id INT)")
     with pytest.raises(DeltaError, match="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"):

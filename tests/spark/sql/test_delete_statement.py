@@ -26,11 +26,24 @@ ROWS = [
 ]
 
 
+def build(path):
+    builder = TableBuilder(path / "a table", SCHEMA).partitioned_by("part").deletion_vectors()
+    return builder.file(ROWS[:5]).file(ROWS[5:]).commit()
+
+
 @pytest.fixture
 def builder(tmp_path):
     """Ids 0-4 in part a, 5-9 in part b; the names of 0 and 5 are null."""
-    builder = TableBuilder(tmp_path / "a table", SCHEMA).partitioned_by("part").deletion_vectors()
-    return builder.file(ROWS[:5]).file(ROWS[5:]).commit()
+    return build(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unreadable(tmp_path_factory):
+    """The same table without its data files, for what must not read them."""
+    builder = build(tmp_path_factory.mktemp("unreadable"))
+    for file in builder.path.rglob("*.parquet"):
+        file.unlink()
+    return builder
 
 
 def ids(spark, builder):
@@ -64,11 +77,15 @@ def test_delete_answers_with_the_number_of_rows_and_records_the_users_words(spar
     assert info_of(builder)["operation"] == "DELETE"
 
 
+@pytest.mark.one_kind(
+    "the calls of test_delete_answers_with_the_number_of_rows_and_records_the_users_words; this adds values"
+)
 def test_row_for_which_the_condition_is_null_stays(spark, builder):
     assert delete(spark, builder, r"WHERE name <> 'it\'s 1'") == 7
     assert ids(spark, builder) == [0, 1, 5]
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_delete_without_where_means_the_literal_true_and_reads_no_data(spark, builder):
     for file in builder.path.rglob("*.parquet"):
         file.write_bytes(b"not parquet")
@@ -77,6 +94,7 @@ def test_delete_without_where_means_the_literal_true_and_reads_no_data(spark, bu
     assert [key for action in last_commit(builder)[1:] for key in action] == ["remove", "remove"]
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_words_of_a_subquery_in_a_string_or_comment_leave_the_partition_only_path_open(spark, builder):
     [file] = builder.path.glob("part=b/*.parquet")
     file.write_bytes(b"not parquet")
@@ -84,11 +102,15 @@ def test_words_of_a_subquery_in_a_string_or_comment_leave_the_partition_only_pat
     assert [key for action in last_commit(builder)[1:] for key in action] == ["remove"]
 
 
+@pytest.mark.one_kind("no data is read: the log alone decides")
 def test_python_call_without_condition_records_no_predicate(spark, builder):
     ebbtide.DeltaTable.forPath(spark, str(builder.path)).delete()
     assert json.loads(info_of(builder)["operationParameters"]["predicate"]) == []
 
 
+@pytest.mark.one_kind(
+    "the calls of test_delete_answers_with_the_number_of_rows_and_records_the_users_words; this adds values"
+)
 def test_delete_that_matches_nothing_makes_no_version(spark, builder):
     assert delete(spark, builder, "WHERE id > 100") == 0
     assert versions(builder) == 1
@@ -102,6 +124,7 @@ def test_history_and_detail_are_tables(spark, builder):
     assert (detail.numFiles, detail.partitionColumns) == (2, ["part"])
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_missing_table_and_unknown_statement_are_our_errors(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         ebbtide.sql(spark, f"DELETE FROM delta.`{tmp_path}/nowhere`")
@@ -135,17 +158,13 @@ def test_missing_table_and_unknown_statement_are_our_errors(spark, tmp_path):
         ("id IN (SELECT rand() FROM range(3))", InvalidPredicateError),
     ],
 )
-@pytest.mark.parametrize("door", ["sql", "python"])
-def test_bad_condition_is_refused_before_any_work(spark, builder, condition, error, door):
-    for file in builder.path.rglob("*.parquet"):
-        file.unlink()
-    with pytest.raises(error) as refused:
-        if door == "sql":
-            delete(spark, builder, f"WHERE {condition}")
-        else:
-            ebbtide.DeltaTable.forPath(spark, str(builder.path)).delete(condition)
-    assert condition.split()[0] in str(refused.value)
-    assert versions(builder) == 1
+def test_bad_condition_is_refused_before_any_work_through_both_doors(spark, unreadable, condition, error):
+    table = ebbtide.DeltaTable.forPath(spark, str(unreadable.path))
+    for door in (lambda: delete(spark, unreadable, f"WHERE {condition}"), lambda: table.delete(condition)):
+        with pytest.raises(error) as refused:
+            door()
+        assert condition.split()[0] in str(refused.value)
+    assert versions(unreadable) == 1
 
 
 @pytest.mark.parametrize("column", [lambda: F.rand() < 0.5, lambda: F.count("*") > 1, lambda: F.col("id") + 1])
@@ -163,6 +182,7 @@ def test_user_defined_function_that_is_not_deterministic_is_refused(spark, build
     assert versions(builder) == 1
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("condition", ["", "   ", "-- nothing"])
 def test_empty_condition_is_refused_and_never_means_every_row(spark, builder, condition):
     with pytest.raises(InvalidPredicateError):
@@ -178,6 +198,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 TARGET_SIZE = "spark.databricks.delta.deletionVectors.packing.targetSize"
 
 
+@pytest.mark.one_value("the setting is read on both kinds; what follows from its value is not Spark's")
 @pytest.mark.parametrize(("setting", "vectors"), [("true", 1), ("FALSE", 0), ("auto", 1)])
 def test_session_says_whether_rows_are_marked(spark, builder, setting, vectors):
     with session_settings(spark, {PERSISTENT: setting}):
@@ -187,6 +208,7 @@ def test_session_says_whether_rows_are_marked(spark, builder, setting, vectors):
     assert ids(spark, builder) == [0, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.one_kind("test_session_says_whether_rows_are_marked reads settings on both kinds")
 def test_argument_wins_over_the_session(spark, builder):
     with session_settings(spark, {PERSISTENT: "true", USER_METADATA: "session"}):
         table = ebbtide.DeltaTable.forPath(spark, str(builder.path))
@@ -195,6 +217,7 @@ def test_argument_wins_over_the_session(spark, builder):
     assert not any("deletionVector" in action.get("add", {}) for action in last_commit(builder))
 
 
+@pytest.mark.one_value("the same call for other values")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -214,6 +237,9 @@ def test_setting_that_cannot_be_used_is_named_with_its_value(spark, builder, key
     assert versions(builder) == 1
 
 
+@pytest.mark.one_kind(
+    "about what lies in storage; test_setting_that_cannot_be_used_is_named_with_its_value reads the setting on both kinds"
+)
 def test_small_target_size_puts_every_vector_into_its_own_file(spark, builder):
     with session_settings(spark, {TARGET_SIZE: "1b"}):
         delete(spark, builder, "WHERE id IN (1, 6)")
@@ -233,6 +259,9 @@ def test_application_transaction_lands_once_however_often_it_is_sent(spark, buil
     assert ids(spark, builder) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.one_kind(
+    "test_application_transaction_lands_once_however_often_it_is_sent reads these settings on both kinds"
+)
 def test_half_an_application_transaction_is_refused(spark, builder):
     with session_settings(spark, {APP_ID: "job"}), pytest.raises(RequestError, match="txnVersion"):
         delete(spark, builder, "WHERE id = 1")
@@ -279,6 +308,7 @@ def test_condition_may_read_views_and_delta_tables(spark, builder, others, condi
     assert [table.name for table in spark.catalog.listTables() if "ebbtide" in table.name] == []
 
 
+@pytest.mark.one_kind("pruning reads the log; test_condition_may_read_views_and_delta_tables runs on both kinds")
 def test_files_that_the_rest_of_the_condition_rules_out_are_not_opened(spark, builder, others):
     next(builder.path.glob("part=b/*.parquet")).unlink()
     assert delete(spark, builder, f"WHERE part = 'a' AND id IN (SELECT id FROM delta.`{others.path}`)") == 1
@@ -291,7 +321,7 @@ def test_subquery_sees_the_target_as_the_command_began_whoever_commits_meanwhile
     request = DeleteRequest(store, f"id = (SELECT max(id) FROM delta.`{builder.path}`)")
     with condition_tables(spark, began, request) as rewritten:
         assert spark.range(20).where(rewritten.condition).first().id == 9
-        assert (rewritten.shown, rewritten.options.conflicts) == (request.condition, "abort")
+        assert (rewritten.display_text, rewritten.options.conflicts) == (request.condition, "abort")
 
 
 def test_views_are_dropped_when_the_command_fails(spark, builder, others):
@@ -300,6 +330,7 @@ def test_views_are_dropped_when_the_command_fails(spark, builder, others):
     assert [table.name for table in spark.catalog.listTables() if "ebbtide" in table.name] == []
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_table_in_a_condition_that_is_not_there_is_named(spark, builder, tmp_path):
     with pytest.raises(TableNotFoundError, match="nowhere"):
         delete(spark, builder, f"WHERE id IN (SELECT id FROM delta.`{tmp_path}/nowhere`)")

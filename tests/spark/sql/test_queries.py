@@ -92,6 +92,7 @@ def test_views_of_the_session_and_tables_meet_in_one_query(spark, builder):
         spark.catalog.dropTempView("numbers")
 
 
+@pytest.mark.one_value("the same call for other mistakes")
 @pytest.mark.parametrize(
     "query", ["SELECT nothing FROM delta.`{}`", "SELECT * FROM delta.`{}` WHERE id =", "SELECT * FROM nowhere"]
 )

@@ -63,6 +63,7 @@ def test_update_changes_the_rows_and_counts_them(spark, table):
     assert commit_info(table, 1)["operation"] == "UPDATE"
 
 
+@pytest.mark.one_kind("test_other_tables_can_be_read_in_condition_and_value in test_update.py runs on both kinds")
 def test_update_may_read_other_tables_in_its_condition(spark, table, tmp_path):
     other = TableBuilder(tmp_path / "other", SCHEMA).file([{"id": 11, "name": "x", "part": 3}]).commit().path
     statement = f"UPDATE delta.`{table}` SET name = 'hit' WHERE id IN (SELECT id FROM delta.`{other}`)"
@@ -82,6 +83,7 @@ def test_merge_counts_each_kind_of_change(spark, table, source):
     assert rows(spark, table) == sorted([*without(1, 11, 12), (1, "one", 0), (50, "fifty", 1)])
 
 
+@pytest.mark.one_value("queries over tables and views run on both kinds in test_queries.py")
 @pytest.mark.parametrize(
     "using",
     [
@@ -113,6 +115,7 @@ def test_merge_with_a_common_table_and_evolution_through_a_view(spark, table):
         spark.catalog.dropTempView("people")
 
 
+@pytest.mark.one_kind("refused by us")
 def test_same_column_twice_is_refused_in_sql_as_well(spark, table, source):
     for statement in (
         f"UPDATE delta.`{table}` SET name = 'a', name = 'b'",
@@ -124,6 +127,7 @@ def test_same_column_twice_is_refused_in_sql_as_well(spark, table, source):
     assert newest_version(table) == 0
 
 
+@pytest.mark.one_value("the same calls for other spellings")
 @pytest.mark.parametrize(
     ("insert", "added"),
     [
@@ -150,6 +154,9 @@ def test_insert_overwrite_and_replace_where_take_old_rows_away(spark, table):
     assert newest_version(table) == 2
 
 
+@pytest.mark.one_kind(
+    "test_session_that_means_partitions_loses_no_others in test_write.py reads the setting on both kinds"
+)
 def test_insert_overwrite_refuses_a_session_that_means_partitions(spark, table):
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
@@ -160,6 +167,7 @@ def test_insert_overwrite_refuses_a_session_that_means_partitions(spark, table):
     assert rows(spark, table) == START
 
 
+@pytest.mark.one_value("refused by us; mistakes in queries run on both kinds in test_queries.py")
 @pytest.mark.parametrize(
     ("insert", "error_class"),
     [
@@ -177,6 +185,7 @@ def test_insert_that_does_not_fit_is_refused_and_writes_nothing(spark, table, in
     assert newest_version(table) == 0
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_insert_into_no_table_says_so(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         ebbtide.sql(spark, f"INSERT INTO delta.`{tmp_path / 'none'}` VALUES (1)")
@@ -216,6 +225,7 @@ def test_table_is_made_from_a_query(spark, table, tmp_path):
     assert ebbtide.read(spark, str(path)).collect() == [(1,)]
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 @pytest.mark.parametrize("statement", ["UPDATE delta.`{}/part=a` SET id = 1", "DELETE FROM delta.`{}/part=a`"])
 def test_partition_directory_is_not_taken_for_a_table(spark, tmp_path, statement):
     schema = pa.schema({"id": pa.int64(), "part": pa.string()})

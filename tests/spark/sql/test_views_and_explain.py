@@ -63,6 +63,7 @@ def test_view_that_somebody_replaced_is_not_ours_any_more(spark, builder, view):
     assert versions(builder) == 1
 
 
+@pytest.mark.one_value("the same calls for another spelling")
 @pytest.mark.parametrize("name", ["nobody", "`no body`"])
 def test_name_that_is_no_view_of_ours_is_refused_with_the_spelling_that_works(spark, name):
     with pytest.raises(RequestError, match=r"delta\.`/path/to/table`"):
@@ -91,6 +92,7 @@ def test_view_of_some_columns_shows_them_and_every_change_of_the_table(spark, bu
     assert [tuple(row) for row in shown] == [(3,), (4,), (5,)]
 
 
+@pytest.mark.one_value("refused by us; the same calls for other statements")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -108,6 +110,7 @@ def test_name_that_the_view_does_not_show_is_unknown(spark, builder, narrow, sta
     assert versions(builder) == 1
 
 
+@pytest.mark.one_value("refused by us; the same calls for other statements")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -241,6 +244,7 @@ def test_view_of_a_table_that_is_gone_fails_only_statements_that_read_it(spark, 
 # --- EXPLAIN ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls for other values")
 @pytest.mark.parametrize(
     ("where", "said"),
     [
@@ -268,6 +272,7 @@ def test_explain_knows_update_and_merge_and_changes_nothing(spark, builder, view
     assert versions(builder) == 1
 
 
+@pytest.mark.one_kind("unknown columns are refused on both kinds in test_delete_statement.py")
 def test_explain_refuses_what_the_delete_would_refuse(spark, builder):
     with pytest.raises(UnknownColumnError):
         ebbtide.sql(spark, f"EXPLAIN DELETE FROM delta.`{builder.path}` WHERE nothing = 3")

@@ -35,6 +35,7 @@ def session(spark, request):
     spark.conf.set("spark.sql.ansi.enabled", before)
 
 
+@pytest.mark.one_value("the same calls for other types", "given", "wanted", "value", "expected")
 @pytest.mark.parametrize(
     ("given", "wanted", "value", "expected"),
     [
@@ -54,6 +55,7 @@ def test_values_that_fit_are_cast(session, given, wanted, value, expected):
     assert store(frame, field_of(wanted)) == [expected]
 
 
+@pytest.mark.one_value("the same calls for other types", "given", "wanted", "value", "error_class")
 @pytest.mark.parametrize(
     ("given", "wanted", "value", "error_class"),
     [
@@ -72,6 +74,7 @@ def test_a_value_that_does_not_fit_fails_and_is_named(session, given, wanted, va
     assert str(value).lower() in str(caught.value).lower()
 
 
+@pytest.mark.one_kind("refused by us, from the types")
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [("boolean", "integer"), ("integer", "timestamp"), ("integer", "date"), ("array<int>", "integer"),
@@ -98,12 +101,14 @@ def test_structs_go_by_name_and_a_missing_field_is_null(spark):
     assert [None if row is None else row.asDict() for row in rows] == [{"a": 1, "b": 2, "c": None}, None]
 
 
+@pytest.mark.one_kind("refused by us, from the types")
 def test_a_field_that_the_column_does_not_have_is_refused(spark):
     frame = spark.sql("SELECT named_struct('a', 1, 'x', 2) AS v")
     with pytest.raises(RequestError, match="field 'x'"):
         store(frame, field_of(struct(a="long")))
 
 
+@pytest.mark.one_value("both settings run on both kinds in test_values_that_fit_are_cast")
 def test_arrays_and_maps_are_stored_element_by_element(session):
     longs = session.sql("SELECT array(1L, null, 3L) AS v")
     assert store(longs, field_of(ArrayType(field_of("integer").type))) == [[1, None, 3]]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.support.write_targets import struct, write_target
 
-from ebbtide.errors import ConstraintViolationError, UnknownColumnError, UnsupportedFeatureError
+from ebbtide.errors import ConstraintViolationError, InternalError, UnknownColumnError, UnsupportedFeatureError
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
 from ebbtide.write import complete_rows, enforce_rules, generated_columns, write_files
 
@@ -58,6 +58,9 @@ def test_a_broken_check_names_the_constraint_and_the_values_and_leaves_nothing(s
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.one_kind(
+    "the calls of test_a_broken_check_names_the_constraint_and_the_values_and_leaves_nothing, which runs on both kinds"
+)
 def test_a_check_that_is_null_is_broken(spark, tmp_path):
     target = checked_table(tmp_path, positive="id > 0")
     frame = spark.createDataFrame([(None, "a")], "id long, name string")
@@ -79,13 +82,9 @@ def test_rows_that_a_filter_took_away_break_nothing(spark, tmp_path):
     assert write_files(spark, enforce_rules(frame, target).where("id < 5"), target).num_rows == 1
 
 
-def test_change_data_is_not_judged(spark, tmp_path):
-    target = checked_table(tmp_path, positive="id > 0")
-    frame = spark.createDataFrame([(1, "a", None), (-7, "b", "update_preimage")], "id long, name string, kind string")
-    written = write_files(spark, enforce_rules(frame, target, changes="kind"), target, change_type_column="kind")
-    assert (written.num_rows, written.num_change_rows) == (1, 1)
-
-
+@pytest.mark.one_kind(
+    "the calls of test_a_broken_check_names_the_constraint_and_the_values_and_leaves_nothing, which runs on both kinds"
+)
 def test_column_invariants_are_checks(spark, tmp_path):
     invariant = json.dumps({"expression": {"expression": "id > 3"}})
     target = checked_table(tmp_path, StructType((one_field("id", LONG, **{"delta.invariants": invariant}),)))
@@ -96,6 +95,7 @@ def test_column_invariants_are_checks(spark, tmp_path):
 NESTED = StructType((StructField("a", LONG, False), StructField("b", LONG)))
 
 
+@pytest.mark.one_value("the same calls for other types")
 @pytest.mark.parametrize(
     ("kind", "nullable", "value", "place"),
     [
@@ -113,12 +113,14 @@ def test_nulls_are_refused_at_every_level(spark, tmp_path, kind, nullable, value
     assert caught.value.error_class == "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 
+@pytest.mark.one_kind("the calls of test_nulls_are_refused_at_every_level for other values")
 def test_null_containers_of_elements_that_may_not_be_null_are_fine(spark, tmp_path):
     target = checked_table(tmp_path, StructType((one_field("c", ArrayType(LONG, False)),)))
     frame = spark.sql("SELECT CAST(NULL AS ARRAY<LONG>) AS c UNION ALL SELECT array(1L)")
     assert write_files(spark, enforce_rules(frame, target), target).num_rows == 2
 
 
+@pytest.mark.one_kind("test_lengths_inside_other_types_hold_too runs on both kinds")
 def test_strings_longer_than_the_column_are_refused(spark, tmp_path):
     field = one_field("c", STRING, __CHAR_VARCHAR_TYPE_STRING="varchar(3)")
     target = checked_table(tmp_path, StructType((field,)))
@@ -128,6 +130,7 @@ def test_strings_longer_than_the_column_are_refused(spark, tmp_path):
     assert caught.value.error_class == "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
 
 
+@pytest.mark.one_value("the same calls for other types")
 @pytest.mark.parametrize(
     ("declared", "kind", "good", "bad"),
     [
@@ -148,6 +151,7 @@ def test_lengths_inside_other_types_hold_too(spark, tmp_path, declared, kind, go
         write_files(spark, enforce_rules(spark.sql(f"SELECT {bad} AS c"), target), target)
 
 
+@pytest.mark.one_kind("the calls of test_nulls_are_refused_at_every_level for other values")
 def test_an_empty_partition_value_is_null_to_the_rules(spark, tmp_path):
     schema = StructType((one_field("id", LONG), one_field("p", STRING, nullable=False)))
     target = checked_table(tmp_path, schema, ["p"])
@@ -214,10 +218,11 @@ def test_defaults_fill_columns_that_are_not_given_and_generated_columns_see_them
     assert [row.asDict() for row in frame.collect()] == [{"id": 0, "k": 42, "g": 43, "n": None, "helper": "h"}]
 
 
-def test_new_values_of_identity_columns_are_refused(spark, tmp_path):
+@pytest.mark.one_kind("refused before Spark is asked")
+def test_identity_columns_must_have_been_numbered(spark, tmp_path):
     schema = StructType((one_field("id", LONG, **{"delta.identity.start": 1}), one_field("n", LONG)))
     target = write_target(tmp_path / "t", schema, features=["identityColumns"])
-    with pytest.raises(UnsupportedFeatureError, match="identity column"):
+    with pytest.raises(InternalError, match="'id' has no numbers"):
         complete_rows(spark.sql("SELECT 1L AS n"), target, given={"n"})
     kept = complete_rows(spark.sql("SELECT 1L AS n, 5L AS id"), target, given={"n", "id"})
     assert [row.asDict() for row in kept.collect()] == [{"id": 5, "n": 1}]

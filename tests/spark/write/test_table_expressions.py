@@ -170,22 +170,26 @@ def defaulted(tmp_path_factory):
     return table_of_another_writer(path, CURRENT_DEFAULT=ATTACK, EXISTS_DEFAULT=ATTACK)
 
 
+@pytest.mark.one_value("the text is refused before Spark sees it, whatever the verb")
 @pytest.mark.parametrize("verb", ROW_VERBS)
 def test_code_in_a_check_is_not_run_by_any_verb(spark, checked, verb):
     message = refused(spark, checked, verb)
     assert "reflect" in message and "DROP CONSTRAINT `c`" in message and "id > 0 AND" in message
 
 
+@pytest.mark.one_value("the text is refused before Spark sees it, whatever the verb")
 @pytest.mark.parametrize("verb", [append, update])
 def test_code_in_an_invariant_is_not_run(spark, invariant, verb):
     assert "delta.invariants" in refused(spark, invariant, verb)
 
 
+@pytest.mark.one_value("the text is refused before Spark sees it, whatever the verb")
 @pytest.mark.parametrize("verb", [append, append_without_v, update, merge])
 def test_code_in_a_generation_expression_is_not_run(spark, generated, verb):
     assert "DROP COLUMN `v`" in refused(spark, generated, verb)
 
 
+@pytest.mark.one_value("the text is refused before Spark sees it, whatever the verb")
 @pytest.mark.parametrize("verb", DEFAULT_VERBS)
 def test_code_in_a_default_is_not_run(spark, defaulted, verb):
     assert "ALTER COLUMN `v` DROP DEFAULT" in refused(spark, defaulted, verb)
@@ -196,6 +200,7 @@ def statements_in(message):
     return re.findall(r"ALTER TABLE delta\.`[^`]+` [A-Z].*?(?=; |\. |\.$)", message)
 
 
+@pytest.mark.one_value("the text is refused before Spark sees it, whatever the verb")
 @pytest.mark.parametrize(
     ("metadata", "verb", "count", "after"),
     [
@@ -216,12 +221,14 @@ def test_statement_in_the_refusal_does_not_help_its_owner(spark, tmp_path, metad
     assert sorted(map(tuple, ebbtide.read(spark, path).collect())) == after
 
 
+@pytest.mark.one_kind("the text is refused before Spark sees it, whatever the verb")
 def test_generated_column_that_partitions_the_table_is_said_to_be_dropped(spark, tmp_path):
     path = table_of_another_writer(tmp_path / "t", partition_columns=["v"], delta_generationExpression=ATTACK)
     message = refused(spark, path, append_without_v)
     assert statements_in(message) == [] and "replace the table" in message
 
 
+@pytest.mark.one_kind("the text is refused before Spark sees it, whatever the verb")
 def test_two_expressions_that_nobody_may_run_keep_each_other_from_being_dropped(spark, tmp_path):
     other = {"name": "w", "type": "string", "nullable": True, "metadata": {"delta.generationExpression": "(( v"}}
     path = table_of_another_writer(tmp_path / "t", delta_generationExpression=f"{ATTACK} ((", more=[other])
@@ -274,6 +281,7 @@ def test_an_expression_outside_of_the_list_is_refused(spark, tmp_path, text):
     assert text in refused(spark, path, append)
 
 
+@pytest.mark.one_kind("the text is refused before Spark sees it, whatever the verb")
 def test_a_default_that_reads_other_data_is_refused(spark, tmp_path):
     path = table_of_another_writer(tmp_path / "t", CURRENT_DEFAULT="(SELECT concat_ws(',', collect_list(id)) FROM x)")
     assert "subquery" in refused(spark, path, append_without_v)
@@ -304,6 +312,7 @@ def test_a_variable_in_a_string_is_not_replaced(spark, tmp_path, substitute):
         spark.conf.unset("spark.sql.variable.substitute")
 
 
+@pytest.mark.one_kind("the calls of test_a_variable_in_a_string_is_not_replaced, which runs on both kinds")
 def test_a_variable_in_a_comment_or_a_raw_string_is_not_replaced(spark, tmp_path):
     path = table_of_another_writer(tmp_path / "t", CURRENT_DEFAULT=f"r'{SECRET}' /* {SECRET} */")
     append_without_v(spark, path)
@@ -363,6 +372,7 @@ def test_a_function_of_the_session_under_the_name_of_a_built_in_one_is_not_run(s
     assert (3, "mine") not in rows(spark, path)
 
 
+@pytest.mark.one_kind("the text is refused before Spark sees it, whatever the verb")
 def test_a_table_is_not_made_with_an_expression_that_could_not_be_run(spark, tmp_path):
     builder = ebbtide.DeltaTable.create(spark).location(str(tmp_path / "t")).addColumn("id", "long")
     with pytest.raises(DeltaError, match="reflect"):
@@ -371,6 +381,7 @@ def test_a_table_is_not_made_with_an_expression_that_could_not_be_run(spark, tmp
     assert not (tmp_path / "t" / "_delta_log").exists()
 
 
+@pytest.mark.one_kind("both kinds have the same functions")
 def test_every_function_on_the_list_is_one_of_sparks_own(spark):
     known = {row[0].lower() for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     # Words of the grammar, which are no functions in its list.

@@ -54,6 +54,7 @@ def test_a_table_with_a_variable_for_a_name_is_refused_by_every_verb(spark, tmp_
     assert table.version() == 0
 
 
+@pytest.mark.one_kind("the table is refused before Spark hears of it")
 def test_a_mapped_table_with_a_variable_for_a_physical_name_is_refused(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).column_mapping("name")
     path = builder.file([{"id": 1}]).commit().path
@@ -69,6 +70,7 @@ def test_a_mapped_table_with_a_variable_for_a_physical_name_is_refused(spark, tm
     refused(spark, lambda: ebbtide.write(spark.range(1), str(path), mode="append"))
 
 
+@pytest.mark.one_value("the table is refused before Spark hears of it")
 @pytest.mark.parametrize("name", VARIABLES[:2])
 def test_rows_with_a_variable_for_a_name_make_no_table(spark, tmp_path, name):
     path = tmp_path / "t"
@@ -79,6 +81,7 @@ def test_rows_with_a_variable_for_a_name_make_no_table(spark, tmp_path, name):
     refused(spark, lambda: ebbtide.write(wider, str(path), mode="append", merge_schema=True))
 
 
+@pytest.mark.one_value("the same calls for another spelling")
 @pytest.mark.parametrize("variable", VARIABLES)
 def test_a_variable_in_a_comment_stays_out_of_the_files(spark, tmp_path, variable):
     path = tmp_path / "t"

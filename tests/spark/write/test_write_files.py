@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 from tests.support.recording_store import RecordingStore
-from tests.support.write_targets import mapped, struct, write_target
+from tests.support.write_targets import struct, with_physical_names, write_target
 
 from ebbtide import spark_border
 from ebbtide.errors import InternalError, RequestError
@@ -53,7 +53,7 @@ def test_rows_arrive_with_sizes_times_and_statistics(spark, tmp_path):
     written = write_files(spark, frame, target)
     (add,) = written.adds
     assert rows_of(target, [add]) == [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
-    assert (written.num_rows, written.num_change_rows, written.changes) == (3, 0, ())
+    assert (written.num_rows, written.num_change_rows, written.change_files) == (3, 0, ())
     assert (add.partition_values, add.data_change) == ({}, True)
     status = (root / add.path).stat()
     assert (add.size, add.modification_time) == (status.st_size, status.st_mtime_ns // 1_000_000)
@@ -64,6 +64,7 @@ def test_rows_arrive_with_sizes_times_and_statistics(spark, tmp_path):
     )
 
 
+@pytest.mark.one_kind("about what lies in storage")
 def test_nothing_but_the_named_files_is_left_in_the_table(spark, tmp_path):
     target = write_target(tmp_path, struct(id="long"))
     written = write_files(spark, spark.range(100), target, data_change=False)
@@ -74,11 +75,14 @@ def test_nothing_but_the_named_files_is_left_in_the_table(spark, tmp_path):
     assert {add.data_change for add in written.adds} == {False}
 
 
+@pytest.mark.one_value(
+    "the same calls with partitions; test_partition_values_in_the_log_are_those_of_the_rows_whatever_their_type writes those on both kinds"
+)
 @pytest.mark.parametrize("partition_columns", [[], ["id"]])
 def test_frame_without_rows_gives_no_file(spark, tmp_path, partition_columns):
     target = write_target(tmp_path, struct(id="long", x="long"), partition_columns)
     written = write_files(spark, spark.range(10).selectExpr("id", "id AS x").where("id < 0"), target)
-    assert (written.adds, written.changes, written.num_rows) == ((), (), 0)
+    assert (written.adds, written.change_files, written.num_rows) == ((), (), 0)
     assert files_below(tmp_path) == []
 
 
@@ -117,6 +121,7 @@ PARTITION_VALUES = {
 }
 
 
+@pytest.mark.one_value("the same calls for another type")
 @pytest.mark.parametrize("kind", PARTITION_VALUES)
 def test_partition_values_in_the_log_are_those_of_the_rows_whatever_their_type(spark, tmp_path, kind):
     values = PARTITION_VALUES[kind]
@@ -146,6 +151,7 @@ def test_partition_values_in_the_log_are_those_of_the_rows_whatever_their_type(s
     assert written.num_rows == len(values)
 
 
+@pytest.mark.one_kind("the calls of test_partition_values_in_the_log_are_those_of_the_rows_whatever_their_type")
 def test_empty_string_and_null_are_one_partition_and_nan_is_another(spark, tmp_path):
     frame = spark.createDataFrame([(1, "", math.nan), (2, None, math.nan), (3, "x", 1.0)], "id int, p string, d double")
     target = write_target(tmp_path, struct(id="integer", p="string", d="double"), ["p", "d"])
@@ -158,6 +164,7 @@ def test_empty_string_and_null_are_one_partition_and_nan_is_another(spark, tmp_p
     ]
 
 
+@pytest.mark.one_kind("the calls of test_partition_values_in_the_log_are_those_of_the_rows_whatever_their_type")
 def test_rows_come_back_out_of_the_files_of_their_partition_only(spark, tmp_path):
     target = write_target(tmp_path, struct(id="long", p="long"), ["p"])
     written = write_files(spark, spark.range(100).selectExpr("id", "id % 3 AS p"), target)
@@ -169,6 +176,7 @@ def test_rows_come_back_out_of_the_files_of_their_partition_only(spark, tmp_path
     assert sorted(row["id"] for row in rows_of(target, written.adds)) == list(range(100))
 
 
+@pytest.mark.one_kind("the calls of test_rows_arrive_with_sizes_times_and_statistics, which runs on both kinds")
 def test_partition_columns_are_repeated_after_the_data_where_the_table_asks_for_it(spark, tmp_path):
     target = write_target(tmp_path, struct(p="string", id="long"), ["p"], features=["materializePartitionColumns"])
     written = write_files(spark, spark.createDataFrame([("a", 1)], "p string, id long"), target)
@@ -184,20 +192,22 @@ def change_frame(spark):
     return spark.createDataFrame(rows, "id int, p string, change string")
 
 
+@pytest.mark.one_value("the same calls with partitions")
 @pytest.mark.parametrize("partition_columns", [[], ["p"]])
 def test_rows_with_a_change_type_go_to_change_data_and_only_there(spark, tmp_path, partition_columns):
     target = write_target(tmp_path, struct(id="integer", p="string"), partition_columns)
     written = write_files(spark, change_frame(spark), target, change_type_column="change")
     assert (written.num_rows, written.num_change_rows) == (2, 2)
     assert sorted(row["id"] for row in rows_of(target, written.adds)) == [1, 3]
-    changes = rows_of(target, written.changes)
+    changes = rows_of(target, written.change_files)
     assert sorted((row["id"], row["_change_type"]) for row in changes) == [(2, "delete"), (4, "update_preimage")]
-    for change in written.changes:
+    for change in written.change_files:
         folder = f"_change_data/p={change.partition_values['p']}" if partition_columns else "_change_data"
         assert re.fullmatch(rf"{folder}/cdc-\d{{5}}-[0-9a-f-]{{36}}\.c000\.snappy\.parquet", change.path)
     assert set(json.loads(written.adds[0].stats)["nullCount"]) == ({"id"} if partition_columns else {"id", "p"})
 
 
+@pytest.mark.one_kind("the calls of test_rows_with_a_change_type_go_to_change_data_and_only_there")
 def test_data_files_carry_no_change_type_but_null(spark, tmp_path):
     target = write_target(tmp_path, struct(id="integer", p="string"))
     written = write_files(spark, change_frame(spark), target, change_type_column="change")
@@ -208,11 +218,12 @@ def test_frame_is_evaluated_once_so_chance_decides_once_for_each_row(spark, tmp_
     target = write_target(tmp_path, struct(id="long"))
     frame = spark.range(2000).withColumn("change", F.when(F.rand() < 0.5, "delete"))
     written = write_files(spark, frame, target, change_type_column="change")
-    ids = [row["id"] for row in rows_of(target, [*written.adds, *written.changes])]
+    ids = [row["id"] for row in rows_of(target, [*written.adds, *written.change_files])]
     assert sorted(ids) == list(range(2000))
     assert written.num_change_rows > 0
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_table_with_a_reserved_column_cannot_have_change_data(spark, tmp_path):
     target = write_target(tmp_path, struct(_Change_Type="string"))
     frame = spark.createDataFrame([("x", None)], "_Change_Type string, c string")
@@ -234,9 +245,10 @@ NESTED_ROW = (
 )
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_mapped_columns_have_physical_names_and_ids_at_every_level(spark, tmp_path, mapping):
-    schema = mapped(NESTED)
+    schema = with_physical_names(NESTED)
     target = write_target(tmp_path, schema, mapping=mapping)
     written = write_files(spark, spark.sql(NESTED_ROW), target)
     table = table_of(target, written.adds[0])
@@ -251,8 +263,9 @@ def test_mapped_columns_have_physical_names_and_ids_at_every_level(spark, tmp_pa
     assert json.loads(written.adds[0].stats)["minValues"] == {"p1": 1, "p2": {"p3": 2, "p4": {"p5": "x"}}}
 
 
+@pytest.mark.one_kind("the calls of test_mapped_columns_have_physical_names_and_ids_at_every_level")
 def test_partition_values_of_a_mapped_table_are_under_physical_names(spark, tmp_path):
-    target = write_target(tmp_path, mapped(struct(id="long", p="string")), ["p"], mapping="name")
+    target = write_target(tmp_path, with_physical_names(struct(id="long", p="string")), ["p"], mapping="name")
     written = write_files(spark, spark.createDataFrame([(1, "x")], "id long, p string"), target)
     assert [dict(add.partition_values) for add in written.adds] == [{"p2": "x"}]
     assert written.adds[0].path.startswith("p2=x/")
@@ -267,6 +280,7 @@ def test_names_of_columns_may_hold_any_character(spark, tmp_path):
     assert written.adds[0].partition_values == {"e f": "3"}
 
 
+@pytest.mark.one_kind("the calls of test_rows_arrive_with_sizes_times_and_statistics, which runs on both kinds")
 def test_extra_columns_are_written_under_the_names_they_are_given(spark, tmp_path):
     target = write_target(tmp_path, struct(id="long"))
     frame = spark.range(1).selectExpr("id", "7L AS row_id")
@@ -290,6 +304,7 @@ def test_variants_are_written_unshredded_as_every_reader_knows_them(spark, tmp_p
     assert json.loads(written.adds[0].stats)["nullCount"] == {"id": 0}
 
 
+@pytest.mark.one_kind("refused by us, from the schema of the frame")
 @pytest.mark.parametrize("frame_sql", ["SELECT 1 AS id", "SELECT 1L AS other", "SELECT 'x' AS id"])
 def test_frame_of_other_columns_or_types_is_refused_before_anything_is_written(spark, tmp_path, frame_sql):
     target = write_target(tmp_path / "t", struct(id="long"))
@@ -301,6 +316,7 @@ def test_frame_of_other_columns_or_types_is_refused_before_anything_is_written(s
 # --- statistics that depend on Spark's writer -------------------------------------------------------------------------
 
 
+@pytest.mark.one_kind("about Spark's Parquet writer, which both kinds have")
 @pytest.mark.matrix
 def test_footers_of_this_spark_are_trusted_with_bounds_of_floats_and_show_nan(spark, tmp_path):
     target = write_target(tmp_path, struct(d="double", f="float", n="double"))
@@ -314,6 +330,7 @@ def test_footers_of_this_spark_are_trusted_with_bounds_of_floats_and_show_nan(sp
     assert statistics["nullCount"] == {"d": 0, "f": 0, "n": 0}
 
 
+@pytest.mark.one_kind("about Spark's Parquet writer, which both kinds have")
 @pytest.mark.matrix
 def test_very_long_strings_do_not_cost_the_bounds_and_the_null_count(spark, tmp_path):
     target = write_target(tmp_path, struct(s="string"))
@@ -325,6 +342,7 @@ def test_very_long_strings_do_not_cost_the_bounds_and_the_null_count(spark, tmp_
     assert statistics["nullCount"] == {"s": 1}
 
 
+@pytest.mark.one_kind("about Spark's Parquet writer, which both kinds have")
 def test_every_type_has_the_statistics_that_it_should(spark, tmp_path):
     kinds = {
         "b": "byte", "sh": "short", "i": "integer", "l": "long", "d": "date", "ts": "timestamp", "nt": "timestamp_ntz",
@@ -348,6 +366,7 @@ def test_every_type_has_the_statistics_that_it_should(spark, tmp_path):
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_value("the same calls with partitions")
 @pytest.mark.parametrize("partition_columns", [[], ["p"]])
 def test_failed_write_leaves_the_table_as_it_was(spark, tmp_path, partition_columns):
     (tmp_path / "live.parquet").write_bytes(b"live")
@@ -358,6 +377,7 @@ def test_failed_write_leaves_the_table_as_it_was(spark, tmp_path, partition_colu
     assert [item.name for item in tmp_path.iterdir()] == ["live.parquet"]
 
 
+@pytest.mark.one_value("the same calls for another number")
 @pytest.mark.parametrize("reported", [{"rows": 99}, {"rows": 101}])
 def test_count_that_differs_from_the_footers_is_never_committed(spark, tmp_path, monkeypatch, reported):
     monkeypatch.setattr(spark_border, "wait_for_metrics", lambda observation: reported)
@@ -381,6 +401,7 @@ def test_write_without_a_report_of_spark_is_refused(spark, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.one_kind("refused by us; test_failed_write_leaves_the_table_as_it_was runs on both kinds")
 def test_row_of_a_partition_that_the_log_cannot_name_stops_the_write(spark, tmp_path):
     target = write_target(tmp_path, struct(id="long", p="binary"), ["p"])
     with pytest.raises(RequestError, match="'p'"):
@@ -413,11 +434,12 @@ class ServiceOnDisk(RecordingStore):
         return "s3://bucket/table"
 
 
+@pytest.mark.one_kind("about what lies in storage")
 def test_files_stay_where_spark_put_them_when_the_table_is_not_on_this_disk(spark, tmp_path):
     store = ServiceOnDisk(open_store(str(tmp_path)))
     target = write_target(store, struct(id="integer", p="string"), ["p"])
     written = write_files(spark, change_frame(spark), target, change_type_column="change")
-    actions = [*written.adds, *written.changes]
+    actions = [*written.adds, *written.change_files]
     assert sorted((dict(a.partition_values)["p"], pq.read_metadata(tmp_path / a.path).num_rows) for a in actions) == [
         ("a", 1),
         ("a", 1),

@@ -11,15 +11,18 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bench.peers import data, engines, page, plot, workloads
+from bench.peers import data, engines, on_s3, page, plot, upkept, workloads
 from bench.peers.client import EngineError, Memory
 from bench.peers.engines import EBBTIDE, named
 from bench.peers.measure import Case, Measurement, Work, measured
 from bench.peers.race import race, row_of
 from bench.peers.run import Run
 from bench.peers.worker import answer
-from bench.peers.workloads import open_table
+from bench.peers.workloads import open_table, vacuum
 
+from ebbtide.commands.restore.command import RestoreRequest, restore_table
+from ebbtide.commands.vacuum.command import VacuumCommand
+from ebbtide.commands.vacuum.request import VacuumRequest
 from ebbtide.log import load_snapshot
 from ebbtide.storage import open_store
 
@@ -165,6 +168,63 @@ def test_log_of_many_files_is_one_that_can_be_read(tmp_path):
     open_table._link(log, tmp_path / "t", EBBTIDE)
     assert load_snapshot(open_store(str(tmp_path / "t"))).files.num_rows == 10 + open_table.MORE
     assert deltalake.DeltaTable(tmp_path / "t").get_add_actions().num_rows == 10 + open_table.MORE
+
+
+def rows_on_disk(tmp_path, files):
+    """What Spark would have made: two rows in each file."""
+    rows = data.Rows("r", 2 * files, files, data.NARROW)
+    (tmp_path / rows.directory_name).mkdir()
+    for number in range(files):
+        table = pa.table({"id": pa.array([2 * number, 2 * number + 1]), "data": ["a", "b"]})
+        pq.write_table(table, tmp_path / rows.directory_name / f"part-{number}.parquet")
+    return rows
+
+
+def test_orphans_are_old_enough_for_a_vacuum_and_the_tables_files_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(upkept, "LINKS_OF_A_FILE", 5)
+    monkeypatch.setattr(upkept, "ORPHANS_IN_A_DIRECTORY", 4)
+    upkept.littered(tmp_path / "t", rows_on_disk(tmp_path, 3), tmp_path, orphans=12, vectors=True)
+    assert vacuum._left(tmp_path / "t") == "it left 12 orphans"
+    done = VacuumCommand(VacuumRequest(open_store(str(tmp_path / "t")))).run()
+    assert done.metrics.num_deleted_files == 12
+    assert vacuum._left(tmp_path / "t") is None
+    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 3
+
+
+def test_overwritten_table_can_be_restored_by_every_engine(tmp_path, monkeypatch):
+    monkeypatch.setattr(upkept, "LINKS_OF_A_FILE", 5)
+    rows = rows_on_disk(tmp_path, 1)
+    for name in ("ours", "theirs"):
+        upkept.overwritten(tmp_path / name, rows, tmp_path, files=12, vectors=False)
+    assert restore_table(RestoreRequest(open_store(str(tmp_path / "ours")), version=0)).metrics.num_restored_files == 12
+    assert deltalake.DeltaTable(tmp_path / "theirs").restore(0)["numRestoredFile"] == 12
+    assert load_snapshot(open_store(str(tmp_path / "theirs"))).num_files == 12
+
+
+def test_worn_table_has_marked_rows_in_every_file(tmp_path):
+    upkept.worn(tmp_path / "t", rows_on_disk(tmp_path, 3), tmp_path, share=0.5)
+    vectors = load_snapshot(open_store(str(tmp_path / "t"))).files["deletion_vector"].to_pylist()
+    assert [vector["cardinality"] for vector in vectors] == [1, 1, 1]
+
+
+def test_requests_of_a_table_in_a_bucket_are_counted(tmp_path):
+    upkept.littered(tmp_path / "t", rows_on_disk(tmp_path, 1), tmp_path, orphans=3, vectors=True)
+    with on_s3.bucket() as bucket:
+        url = bucket.put(tmp_path / "t", "t")
+        assert bucket.requests == 0
+        done = VacuumCommand(VacuumRequest(open_store(url, bucket.options))).run()
+        assert done.metrics.num_deleted_files == 3
+        assert 3 < bucket.requests < 20
+
+
+def test_engine_that_leaves_what_it_should_delete_is_not_measured(tmp_path, monkeypatch):
+    run = Run(tmp_path, tmp_path)
+    monkeypatch.setattr(Run, "start", lambda self, engine: Scripted(engine, [1] * 6, 99))
+    work = Work(
+        "x", lambda path, engine: path.mkdir(), lambda path: {"do": "x", "path": str(path)}, left=lambda _: "no"
+    )
+    [result] = measured(run, work, [EBBTIDE]).measurements
+    assert result.trouble == "no"
 
 
 # --- page and plots ---------------------------------------------------------------------------------------------------

@@ -38,6 +38,27 @@ def test_page_on_errors_knows_every_error():
     ] == []
 
 
+def test_readme_page_and_help_list_the_same_commands_in_the_same_order():
+    readme, page = (ROOT / name for name in ("README.md", "docs/cli.md"))
+    (row,) = re.findall(r"^\| Command line \| (.+) \|$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `ebbtide (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    commands = list(get_command(app).commands)
+    assert re.findall(r"`(\w+)`", row) == rows == commands
+
+
+def test_every_command_that_changes_something_has_a_dry_run():
+    group = get_command(app)
+    only_look = {"show", "history", "detail", "files", "check"}
+    # A check of a table that changes nothing unless it is told to repair.
+    only_look |= {"fsck"}
+    inner = {f"log {name}": command for name, command in group.commands["log"].commands.items()}
+    commands = {name: command for name, command in group.commands.items() if name != "log"} | inner
+    without = {
+        name for name, command in commands.items() if "--dry-run" not in {o for p in command.params for o in p.opts}
+    }
+    assert without == only_look
+
+
 def test_page_on_the_command_line_knows_every_command_and_option():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     group = get_command(app)

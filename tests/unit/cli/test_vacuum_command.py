@@ -131,6 +131,26 @@ def test_progress_is_shown_on_a_terminal(table, monkeypatch):
 # --- ebbtide log ------------------------------------------------------------------------------------------------------
 
 
+def test_dry_run_of_a_checkpoint_writes_none_and_knows_one_that_is_there(table):
+    before = names_below(table.log)
+    assert ebbtide("log", "checkpoint", table.path, "--dry-run").stdout == (
+        "Would write a checkpoint of version 1, with 1 live file.\n"
+    )
+    assert names_below(table.log) == before
+    ebbtide("log", "checkpoint", table.path)
+    assert "already" in ebbtide("log", "checkpoint", table.path, "--dry-run").stdout
+    (said,) = json_lines(ebbtide("log", "checkpoint", table.path, "--dry-run", "--json"))
+    assert said == {"dryRun": True, "version": 1, "isNew": False}
+
+
+def test_dry_run_of_a_compaction_writes_none_and_knows_one_that_is_there(table):
+    name = f"_delta_log/{0:020d}.{1:020d}.compacted.json"
+    assert ebbtide("log", "compact", table.path, "--dry-run").stdout == f"Would write {name}: 4 actions.\n"
+    assert not (table.path / name).exists()
+    ebbtide("log", "compact", table.path)
+    assert ebbtide("log", "compact", table.path, "--dry-run").stdout == f"There is already {name}: 4 actions.\n"
+
+
 def test_checkpoint_is_written_now(table):
     assert ebbtide("log", "checkpoint", table.path).stdout.startswith("Wrote a checkpoint of version 1: 3 actions, ")
     assert load_snapshot(open_store(str(table.path))).segment.checkpoint.version == 1
@@ -145,6 +165,7 @@ def test_commits_are_compacted(table):
     assert (table.path / name).exists()
     (again,) = json_lines(ebbtide("log", "compact", table.path, "--start", 0, "--end", 1, "--json"))
     assert again == {
+        "dryRun": False,
         "path": name,
         "startVersion": 0,
         "endVersion": 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.commands.delete.results import DeleteMetrics, DeleteResult
+from ebbtide.commands.results import named_metrics
 
 NAMES = {
     "numRemovedFiles",
@@ -48,8 +49,8 @@ IN_HISTORY = {
 
 
 def test_counters_have_the_names_of_the_reference():
-    assert set(DeleteMetrics().named) == NAMES
-    assert set(DeleteMetrics().named.values()) == {0}
+    assert set(named_metrics(DeleteMetrics())) == NAMES
+    assert set(named_metrics(DeleteMetrics()).values()) == {0}
 
 
 def test_history_shows_thirteen_of_them():
@@ -66,7 +67,7 @@ def test_updated_vector_counts_as_added_and_removed_in_the_history():
     shown = metrics.operation_metrics
     assert (shown["numDeletionVectorsAdded"], shown["numDeletionVectorsRemoved"]) == (5, 4)
     assert shown["numDeletionVectorsUpdated"] == 3
-    assert metrics.named["numDeletionVectorsAdded"] == 2
+    assert named_metrics(metrics)["numDeletionVectorsAdded"] == 2
 
 
 def test_rows_that_nobody_counted_are_left_out_of_the_history():

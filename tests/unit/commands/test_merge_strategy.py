@@ -53,7 +53,7 @@ def upsert_of(snapshot, *, matched="update"):
     return BoundMerge(
         condition=None,
         text="t.id = s.id",
-        shown="t.id = s.id",
+        display_text="t.id = s.id",
         alias="t",
         matched=(clauses[matched],),
         not_matched=(clauses["insert"],),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.commands.optimize.positions import CopiedFile, carry_over
+from ebbtide.commands.optimize.positions import CopiedFile, carry_over, squared_shifts
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import CorruptDeletionVectorError, InternalError
 
@@ -66,4 +66,24 @@ def test_mark_behind_the_end_of_a_file_is_refused():
 
 def test_row_that_was_left_out_has_no_place():
     with pytest.raises(InternalError):
-        RowIndexSet([1, 2]).renumbered(RowIndexSet([2]), first=0)
+        RowIndexSet([1, 2]).renumber(RowIndexSet([2]), first=0)
+
+
+# --- is the copy in order? --------------------------------------------------------------------------------------------
+
+
+@given(copies(), st.randoms(use_true_random=False))
+def test_sum_of_squared_shifts_belongs_to_the_ascending_order_alone(drawn, chance):
+    files, _ = drawn
+    starts = [sum(rows for rows, _, _ in files[:at]) for at in range(len(files))]
+    live = [
+        start + row
+        for start, (rows, before, _) in zip(starts, files, strict=True)
+        for row in range(rows)
+        if row not in before
+    ]
+    expected = squared_shifts([(rows, RowIndexSet(before)) for rows, before, _ in files])
+    assert sum((place - number) ** 2 for place, number in enumerate(live)) == expected
+    shuffled = chance.sample(live, len(live))
+    is_same = sum((place - number) ** 2 for place, number in enumerate(shuffled)) == expected
+    assert is_same == (shuffled == live)

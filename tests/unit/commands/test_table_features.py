@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.support.arrow_copies import drop_feature_without_spark
 from tests.support.log_reading import newest_version
+from tests.support.races import ids_at
 from tests.support.table_builder import TableBuilder
 
-from ebbtide.commands.define.features import drop_feature_support, upgrade_table_protocol
+from ebbtide.commands.define.features import upgrade_table_protocol
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import DeltaError
 from ebbtide.log import load_snapshot, read_commit
@@ -33,7 +35,7 @@ def newest(builder):
 
 
 def drop(builder, name, **options):
-    return drop_feature_support(store_of(builder), name, options=WriteOptions(), **options)
+    return drop_feature_without_spark(store_of(builder), name, **options)
 
 
 def operations(builder, first):
@@ -134,9 +136,24 @@ def test_dropped_vectors_leave_protected_checkpoints_and_no_trace_in_the_protoco
     assert len(tombstones) == 1 and tombstones[0].path.endswith(".bin") and tombstones[0].deletion_vector is None
 
 
-def test_vectors_of_live_files_are_to_be_purged_first(builder):
+def test_marked_rows_are_purged_after_the_switch_is_off_and_before_the_barriers(builder):
     builder.deletion_vectors().commit().mark(builder.files[0], [1]).commit()
-    assert "APPLY (PURGE)" in str(refused(builder, "deletionVectors"))
+    drop(builder, "deletionVectors")
+    assert operations(builder, 2) == [
+        "UNSET TBLPROPERTIES",
+        "REORG",
+        "Deletion Vector Tombstones",
+        *["Empty Commit"] * 3,
+        "DROP FEATURE",
+    ]
+    assert newest(builder).files.column("deletion_vector").null_count == newest(builder).num_files == 1
+    assert ids_at(builder.path) == [0, 2, 3]
+    assert ids_at(builder.path, 1) == [0, 2, 3] and ids_at(builder.path, 0) == [0, 1, 2, 3]
+
+
+def test_property_that_is_false_already_stays_where_nothing_uses_the_feature(builder):
+    builder.feature("deletionVectors").table_property("delta.enableDeletionVectors", "false").commit()
+    assert drop(builder, "deletionVectors").configuration["delta.enableDeletionVectors"] == "false"
 
 
 def test_feature_that_only_writers_need_goes_in_one_commit(builder):
@@ -158,7 +175,7 @@ def test_feature_that_only_writers_need_goes_in_one_commit(builder):
     ],
 )
 def test_feature_that_cannot_go_is_refused(builder, feature, error_class):
-    builder.feature("rowTracking").feature("domainMetadata").commit()
+    builder.feature("rowTracking").feature("domainMetadata").feature("appendOnly").commit()
     assert refused(builder, feature).error_class == error_class
 
 
@@ -168,8 +185,7 @@ def test_constraints_are_dropped_before_their_feature(builder):
     assert error.error_class == "DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE" and "c" in str(error)
 
 
-def test_history_is_not_truncated_silently(builder):
-    builder.feature("checkConstraints").deletion_vectors().commit()
-    error = refused(builder, "checkConstraints", truncate_history=True)
-    assert error.error_class == "DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED"
-    assert "Leave TRUNCATE HISTORY out" in str(refused(builder, "deletionVectors", truncate_history=True))
+def test_property_is_not_taken_for_a_feature(builder):
+    builder.commit()
+    error = refused(builder, "delta.enableDeletionVectors")
+    assert error.error_class == "DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY"

@@ -24,6 +24,8 @@ from ebbtide.errors import (
     VersionNotFoundError,
 )
 from ebbtide.log import load_snapshot, read_history, write_checkpoint
+from ebbtide.log.change_bounds import ChangeBounds
+from ebbtide.log.change_feed import read_change_feed
 from ebbtide.storage import open_store
 from ebbtide.transaction import Clock
 
@@ -78,7 +80,7 @@ def test_negative_retention_is_refused_whatever_is_checked(tmp_path, check):
 @pytest.mark.parametrize("hours", [math.nan, math.inf])
 def test_retention_that_is_no_length_of_time_is_refused(tmp_path, hours):
     table = replaced_vector(tmp_path / "t")
-    with pytest.raises(RequestError, match="no length of time"):
+    with pytest.raises(RequestError, match="not a length of time"):
         vacuum(table.path, at(1), retention_hours=hours)
 
 
@@ -214,6 +216,26 @@ def history_of_three(path):
     table.remove(table.files[0]).file(ROWS[:2]).commit()
     settle(table)
     return table
+
+
+def test_kept_version_keeps_what_its_commit_removed_where_the_feed_needs_it(tmp_path):
+    """A DELETE that records no change data is told by the file it removed, or by the vector that it replaced."""
+    table = builder(tmp_path / "t").change_data_feed()
+    table.file([{"id": 1, "part": "a"}]).file([{"id": number, "part": "a"} for number in range(2, 6)]).commit()
+    settle(table)
+    removed, marked = (file.add["path"] for file in table.files)
+    table.mark(table.files[1], [0]).commit()
+    settle(table)
+    table.remove(table.files[0]).mark(table.files[-1], [1]).commit()
+    settle(table)
+    table.remove(table.files[0]).commit()
+    settle(table)
+    vacuum(table.path, at(3, hours=1000), keep_versions=(2,))
+    assert {removed, marked} <= names_below(table.path)
+    feed = read_change_feed(open_store(str(table.path)), ChangeBounds(start_version=2, end_version=2))
+    vectors = [vector for change in feed.changes for vector in (change.shown, change.hidden) if vector is not None]
+    assert {vector.relative_path for vector in vectors} <= names_below(table.path)
+    assert len(vectors) > 1, "the old one and the new one"
 
 
 def test_files_vectors_and_change_data_of_kept_versions_stay(tmp_path):

@@ -12,8 +12,9 @@ import pytest
 from interop.cells import AGREES, FAILS
 from interop.features import FEATURES
 from interop.histories import take_turns
-from interop.steps import Model, every, is_null
+from interop.steps import UPKEEP, Model, every, is_null
 from interop.stories import read_by_us, reads_ours, tell_ours
+from interop.upkeep import maintain_in_turn
 
 from interop import known
 
@@ -135,3 +136,75 @@ def test_story_is_read_both_ways(tmp_path):
     lossy = read_by_us(Faithful(), Forgetful(), "Other", PLAIN, tmp_path / "theirs")
     assert lossy.verdict == FAILS
     assert "Its own reader objects as well" in lossy.objection
+
+
+# --- maintenance ------------------------------------------------------------------------------------------------------
+
+
+class Maintaining(Faithful):
+    """Has all of it. A table that was vacuumed has its newest version alone."""
+
+    offers = Faithful.offers | set(UPKEEP)
+
+    def run(self, path, step):
+        if step.kind == "clone":
+            shutil.copytree(path, step.target)
+        elif "vacuum" in step.kind:
+            for version in range(self._newest(path)):
+                Path(path, f"{version}.parquet").unlink(missing_ok=True)
+        else:
+            super().run(path, step)
+
+
+class Ruinous(Maintaining):
+    """Deletes too much in a vacuum."""
+
+    def run(self, path, step):
+        super().run(path, step)
+        if step.kind == "vacuum":
+            Path(path, f"{self._newest(path)}.parquet").unlink()
+
+
+class Resurrecting(Maintaining):
+    """Writes through its clone into the source."""
+
+    def run(self, path, step):
+        super().run(path, step)
+        if path.endswith("clone"):
+            super().run(path.replace("clone", "table"), step)
+
+
+def maintained(directory, **engines):
+    return list(maintain_in_turn(Maintaining(), engines, PLAIN, directory))
+
+
+def test_engines_that_maintain_faithfully_agree_about_everything(tmp_path):
+    reading, maintaining = maintained(tmp_path, Reader=Faithful(), Other=Maintaining())
+    assert (reading.verdict, maintaining.verdict) == (AGREES, AGREES)
+    assert reading.note == "its restore"
+    assert maintaining.note == f"its {', '.join(UPKEEP)}"
+
+
+@pytest.mark.parametrize(("engine", "words"), [(Ruinous(), "FileNotFoundError"), (Resurrecting(), "missing")])
+def test_maintenance_that_loses_rows_is_found(tmp_path, engine, words):
+    [cell] = maintained(tmp_path, Other=engine)
+    assert cell.verdict == FAILS
+    assert words in cell.objection
+
+
+def test_reader_that_cannot_follow_our_maintenance_is_found_and_asked_no_more(tmp_path):
+    blind, other = maintained(tmp_path, Reader=Blind(), Other=Maintaining())
+    assert blind.verdict == FAILS
+    # Nor does what the other left agree, as long as nothing explains why one of the readers sees it otherwise.
+    assert "Reader reads" in other.objection
+
+
+def test_vacuum_that_is_known_to_ruin_tables_is_left_out_of_histories_but_not_out_of_the_story(tmp_path, monkeypatch):
+    entry = known.Known(
+        "Other", "writes", "differs", ("plain",), "FileNotFoundError", "x.", "", "vacuum", ruins=True
+    )  # fmt: skip
+    monkeypatch.setattr(known, "KNOWN", (entry,))
+    cell = take_turns(Maintaining(), Ruinous(), "Other", PLAIN, tmp_path / "turns", 60)
+    assert (cell.verdict, cell.known) == (AGREES, [])
+    [cell] = maintained(tmp_path, Other=Ruinous())
+    assert (cell.verdict, cell.known) == ("differs", [0])

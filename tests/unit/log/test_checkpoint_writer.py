@@ -20,11 +20,13 @@ from tests.support.log_builder import (
     txn,
     vector,
 )
+from tests.support.table_builder import TableBuilder
 
 from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.log import load_snapshot
 from ebbtide.log.checkpoint_writer import is_checkpoint_due, write_checkpoint
 from ebbtide.log.last_checkpoint import json_checksum, write_last_checkpoint
+from ebbtide.storage import open_store
 
 WEEK_MS = 7 * 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -386,6 +388,29 @@ def test_sidecars_without_their_checkpoint_change_nothing():
 
 
 # --- beside others ----------------------------------------------------------------------------------------------------
+
+
+def test_version_with_a_checkpoint_in_parts_gets_no_second_one_beside_it(tmp_path):
+    """A hint that speaks of parts, and one file beside them: readers that trust the hint could not open the table."""
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64()})).file([{"id": 1}]).commit()
+    table = builder.checkpoint("multipart", parts=2).path
+    before = sorted(file.name for file in (table / "_delta_log").iterdir())
+    result = write_checkpoint(load_snapshot(open_store(str(table))))
+    assert (result.is_new, len(result.files), result.num_add_files) == (False, 2, 1)
+    assert sorted(file.name for file in (table / "_delta_log").iterdir()) == before
+    assert json.loads((table / "_delta_log" / "_last_checkpoint").read_text())["parts"] == 2
+
+
+@pytest.mark.parametrize("configuration", [{}, V2_POLICY], ids=["classic", "v2"])
+def test_checkpoint_whose_writer_died_before_the_hint_gets_its_hint_from_the_next(configuration):
+    log = table_of(add("a"), head=V2, configuration=configuration)
+    write_checkpoint(load_snapshot(log.store), now_ms=NOW_MS)
+    hint = json.loads(log.store.objects.pop("_delta_log/_last_checkpoint"))
+    names = set(log.store.objects)
+    assert not write_checkpoint(load_snapshot(log.store), now_ms=NOW_MS).is_new
+    assert set(log.store.objects) - names == {"_delta_log/_last_checkpoint"}
+    again = json.loads(log.store.objects["_delta_log/_last_checkpoint"])
+    assert (again["version"], again.get("v2Checkpoint")) == (hint["version"], hint.get("v2Checkpoint"))
 
 
 def test_checkpoint_of_another_writer_is_never_overwritten():

@@ -182,7 +182,7 @@ def test_compacted_files_that_begin_below_the_boundary_go_too():
     log = history(40, checkpoints=[10])
     for first, last in [(0, 4), (8, 12), (10, 14), (11, 14)]:
         actions = [add(f"f{version}") for version in range(first, last + 1)]
-        log.compacted(first, last, actions if first else [protocol(), metadata(), *actions])
+        log.compact(first, last, actions if first else [protocol(), metadata(), *actions])
     cleaned(log, day=42)
     left = {path for path in log.store.objects if "compacted" in path}
     assert left == {f"_delta_log/{11:020d}.{14:020d}.compacted.json"}

@@ -109,7 +109,7 @@ def test_second_compaction_of_the_same_commits_changes_nothing(log):
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (4, 2), (-1, 3), (0, 6), (6, None), (5, 5)])
 def test_what_is_no_range_of_two_commits_is_refused(log, start, end):
     names = set(log.store.objects)
-    with pytest.raises(RequestError, match="no range of at least two commits"):
+    with pytest.raises(RequestError, match="not a range of at least two commits"):
         compact_log(load_snapshot(log.store), start, end)
     assert set(log.store.objects) == names
 
@@ -123,7 +123,7 @@ def test_commit_that_was_cleaned_up_is_named(log):
 
 def test_nothing_to_compact_after_a_checkpoint_is_said(log):
     write_checkpoint(load_snapshot(log.store), now_ms=0)
-    with pytest.raises(RequestError, match="no range"):
+    with pytest.raises(RequestError, match="not a range"):
         compact_log(load_snapshot(log.store))
 
 

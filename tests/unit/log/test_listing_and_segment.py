@@ -123,7 +123,7 @@ def test_gap_below_a_checkpoint_does_not_matter():
 
 def test_compacted_file_stands_in_for_its_commits():
     log = appends(6)
-    log.compacted(1, 4, [add(f"{version}.parquet") for version in range(1, 5)])
+    log.compact(1, 4, [add(f"{version}.parquet") for version in range(1, 5)])
     for version in range(1, 5):
         log.raw(f"{version:020d}.json", b"broken, but nobody needs it")
     assert paths(load_snapshot(log.store)) == {f"{version}.parquet" for version in range(6)}
@@ -131,28 +131,28 @@ def test_compacted_file_stands_in_for_its_commits():
 
 def test_of_several_compacted_files_the_longest_that_fits_is_used():
     log = appends(8)
-    log.compacted(1, 3, [])
-    log.compacted(1, 5, [])
-    log.compacted(4, 9, [])
+    log.compact(1, 3, [])
+    log.compact(1, 5, [])
+    log.compact(4, 9, [])
     (segment, *_) = segments(list_log(log.store), version=7, table_url="t")
     assert [(file.version, file.end_version) for file in segment.log_files] == [(0, 0), (1, 5), (6, 6), (7, 7)]
 
 
 def test_compacted_file_beyond_the_version_asked_for_is_not_used():
     log = appends(6)
-    log.compacted(1, 4, [remove("0.parquet")])
+    log.compact(1, 4, [remove("0.parquet")])
     assert paths(load_snapshot(log.store, version=3)) == {f"{version}.parquet" for version in range(4)}
 
 
 def test_removal_inside_a_compacted_file_is_applied():
     log = appends(4)
-    log.compacted(1, 2, [remove("0.parquet"), add("2.parquet")])
+    log.compact(1, 2, [remove("0.parquet"), add("2.parquet")])
     assert paths(load_snapshot(log.store)) == {"2.parquet", "3.parquet"}
 
 
 def test_damaged_compacted_file_falls_back_to_the_commits():
     log = appends(4)
-    log.compacted(1, 3, [])
+    log.compact(1, 3, [])
     log.raw(f"{1:020d}.{3:020d}.compacted.json", b'{"add":{"path":')
     assert load_snapshot(log.store).num_files == 4
 

@@ -11,7 +11,7 @@ from ebbtide.config import EngineConfig
 from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.log import count_outside_files, load_snapshot, read_history
 from ebbtide.log.change_bounds import ChangeBounds
-from ebbtide.log.changes import read_change_feed
+from ebbtide.log.change_feed import read_change_feed
 from ebbtide.storage import open_store
 
 UNTRUSTED = EngineConfig(inside_root_only=True)

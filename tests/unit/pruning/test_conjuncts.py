@@ -8,7 +8,6 @@ from tests.support.live_files import columns
 from ebbtide.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from ebbtide.pruning import (
     Scope,
-    classify_conjuncts,
     is_partition_only,
     nondeterministic_functions,
     partition_only_conjuncts,
@@ -100,6 +99,7 @@ def test_a_condition_is_partition_only_if_partition_values_decide_it(condition, 
     ("condition", "expected"),
     [
         ("p = 'a' AND id = 1", ["p = 'a'"]),
+        ("(Q = 'x' OR (Q = 'y' AND id = 2)) AND p = 'a'", ["(Q = 'x') OR (Q = 'y')", "p = 'a'"]),
         ("(p = 'a' AND id = 1) OR (p = 'b' AND id = 2)", ["(p = 'a') OR (p = 'b')"]),
         ("(p = 'a' AND Q = 'x' AND id = 1) OR p = 'b'", ["((p = 'a') AND (Q = 'x')) OR (p = 'b')"]),
         ("(p = 'a' AND id = 1) OR id = 2", []),
@@ -109,13 +109,6 @@ def test_a_condition_is_partition_only_if_partition_values_decide_it(condition, 
 )
 def test_implied_partition_predicates_come_through_or_only_from_both_sides(condition, expected):
     assert partition_only_conjuncts(condition, SCHEMA, PARTITIONS) == expected
-
-
-def test_metadata_and_data_predicates_together_are_the_whole_condition():
-    parts = classify_conjuncts("p = 'a' AND id = 1 AND (Q = 'x' OR (Q = 'y' AND id = 2))", SCHEMA, PARTITIONS)
-    assert parts.metadata == ("p = 'a'",)
-    assert parts.data == ("id = 1", "Q = 'x' OR (Q = 'y' AND id = 2)")
-    assert parts.implied == ("(Q = 'x') OR (Q = 'y')",)
 
 
 def test_a_lambda_variable_that_is_no_column_makes_the_references_unknown():

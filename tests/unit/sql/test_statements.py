@@ -18,7 +18,9 @@ from ebbtide.sql.alter_statements import (
     DropConstraint,
     DropFeature,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
+    SyncIdentity,
     UnsetProperties,
 )
 from ebbtide.sql.maintenance_statements import Fsck
@@ -30,6 +32,7 @@ from ebbtide.sql.statements import (
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
+    DropTable,
     Explain,
     Merge,
     MergeClause,
@@ -70,6 +73,14 @@ from ebbtide.sql.statements import (
             ),
         ),
         ("ALTER TABLE delta.`/t` ADD COLUMN c INT", AddColumns("/t", (AddedColumn(ColumnDefinition("c", "INT")),))),
+        (
+            "ALTER TABLE delta.`/t` REPLACE COLUMNS (a STRUCT<x: INT> COMMENT 'hi', `b c` INT)",
+            ReplaceColumns(
+                "/t", (ColumnDefinition("a", "STRUCT<x: INT>", comment="hi"), ColumnDefinition("b c", "INT"))
+            ),
+        ),
+        ("DROP TABLE delta.`/t`", DropTable("/t")),
+        ("drop table IF EXISTS delta.`s3://b/t`;", DropTable("s3://b/t", True)),
         ("ALTER TABLE delta.`/t` RENAME COLUMN a.b TO `c d`", RenameColumn("/t", ("a", "b"), "c d")),
         *(
             (f"ALTER TABLE delta.`/t` ALTER COLUMN a {text}", ChangeColumns("/t", (ChangedColumn(("a",), **said),)))
@@ -95,6 +106,8 @@ from ebbtide.sql.statements import (
         ("ALTER TABLE delta.`/t` DROP COLUMN a.`b.c`", DropColumns("/t", (("a", "b.c"),))),
         ("ALTER TABLE delta.`/t` DROP COLUMNS IF EXISTS (a, b.c)", DropColumns("/t", (("a",), ("b", "c")), True)),
         ("ALTER TABLE delta.`/t` DROP COLUMN a, b;", DropColumns("/t", (("a",), ("b",)))),
+        ("ALTER TABLE delta.`/t` ALTER COLUMN `a b` SYNC IDENTITY", SyncIdentity("/t", ("a b",))),
+        ("ALTER TABLE delta.`/t` CHANGE a SYNC IDENTITY", SyncIdentity("/t", ("a",))),
         (
             "ALTER TABLE delta.`/t` ALTER COLUMN a DROP DEFAULT",
             ChangeColumns("/t", (ChangedColumn(("a",), drops_default=True),)),

@@ -336,7 +336,7 @@ def test_what_is_no_file_under_the_name_of_the_next_commit_is_no_winner(store, r
     """Whoever looked for the winner would not find one, and try for ever."""
     (root / "_delta_log").mkdir(parents=True)
     plant(root / "_delta_log" / "1.json")
-    with pytest.raises(StorageError, match=r"no file has this name.*Delete it") as caught:
+    with pytest.raises(StorageError, match=r"not a file has this name.*Delete it") as caught:
         store.put_if_absent("_delta_log/1.json", b"{}")
     assert not isinstance(caught.value, ObjectExistsError)
 

@@ -8,18 +8,18 @@ import threading
 import pytest
 
 from ebbtide.storage import open_store
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 100])
 def test_results_come_in_the_order_of_their_items(count):
-    assert list(prefetched(lambda n: n * n, range(count))) == [n * n for n in range(count)]
+    assert list(prefetch(lambda n: n * n, range(count))) == [n * n for n in range(count)]
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 5])
 def test_no_more_calls_than_asked_are_under_way(ahead):
     threads = set()
-    results = list(prefetched(lambda n: threads.add(threading.current_thread().name) or n, range(20), ahead=ahead))
+    results = list(prefetch(lambda n: threads.add(threading.current_thread().name) or n, range(20), ahead=ahead))
     assert results == list(range(20))
     assert len(threads) <= max(1, ahead)
     assert ("MainThread" in threads) == (ahead < 2)
@@ -31,7 +31,7 @@ def test_threads_are_for_stores_that_are_far_away(tmp_path):
 
 
 def test_an_error_surfaces_at_its_item():
-    results = prefetched(lambda n: 1 // (n - 3), range(5))
+    results = prefetch(lambda n: 1 // (n - 3), range(5))
     assert [next(results) for _ in range(3)] == [-1, -1, -1]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -49,7 +49,7 @@ def test_reader_that_gives_up_does_not_wait_for_calls_under_way(abandon):
             may_end.wait(60)
         return number
 
-    results = prefetched(call, range(100))
+    results = prefetch(call, range(100))
     assert next(results) == 0
     if abandon == "close":
         results.close()

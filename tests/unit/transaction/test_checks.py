@@ -14,7 +14,7 @@ from tests.support.transactions import (
     begin,
     commit,
     make_table,
-    marked,
+    mark_actions,
     operation,
     remove_of,
     vector_of,
@@ -152,7 +152,7 @@ def test_dropping_a_feature_may_write_tombstones_of_files_that_were_never_live()
 
 def test_vector_on_a_table_that_allows_it_is_committed():
     store = make_table(None, FILE, **DV_TABLE)
-    committed = commit(store, *marked(FILE, 1, 2), name="DELETE")
+    committed = commit(store, *mark_actions(FILE, 1, 2), name="DELETE")
     assert [file.dv_id for file in committed.snapshot.add_files()] == [vector_of(1, 2).unique_id]
 
 
@@ -167,7 +167,7 @@ def test_vector_on_a_table_that_allows_it_is_committed():
 def test_vector_on_a_table_that_does_not_allow_it_is_refused(options):
     store = make_table(None, FILE, **options)
     match = "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
-    refused(store, *marked(FILE, 1), name="DELETE", match=match, kind=RequestError)
+    refused(store, *mark_actions(FILE, 1), name="DELETE", match=match, kind=RequestError)
 
 
 def test_removing_a_file_that_has_a_vector_is_never_gated():
@@ -214,7 +214,7 @@ def test_vector_that_would_shrink_is_refused():
 
 def test_vector_that_marks_no_row_is_refused():
     store = make_table(None, FILE, **DV_TABLE)
-    refused(store, *marked(FILE), name="DELETE", match="marks no row")
+    refused(store, *mark_actions(FILE), name="DELETE", match="marks no row")
 
 
 def test_row_index_beyond_the_file_is_refused():
@@ -274,7 +274,7 @@ def test_row_counts_that_add_up_or_are_nobodys_business_pass(name, rows_after, m
 def test_row_counts_are_logical_and_unknown_when_a_file_does_not_say():
     store = make_table(None, FILE, **DV_TABLE)
     # 10 rows, 2 of them marked, in place of 10: two fewer.
-    refused(store, *marked(FILE, 1, 2), name="UPDATE", match="DELTA_NUM_RECORDS_MISMATCH")
+    refused(store, *mark_actions(FILE, 1, 2), name="UPDATE", match="DELTA_NUM_RECORDS_MISMATCH")
     unknown = [remove_of(FILE), add_file("b", stats=None)]
     assert commit(store, *unknown, name="UPDATE").version == 1
 

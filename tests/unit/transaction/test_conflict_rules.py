@@ -5,11 +5,12 @@ Every test hands one rule our side and one winning commit; no race is run here.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from tests.support.log_builder import domain, metadata, protocol
-from tests.support.transactions import DV_TABLE, add_file, as_action, make_table, marked, remove_of, vector_of
+from tests.support.transactions import DV_TABLE, add_file, as_action, make_table, mark_actions, remove_of, vector_of
 
 from ebbtide.errors import (
     ConcurrentAppendException,
@@ -24,6 +25,7 @@ from ebbtide.errors import (
 )
 from ebbtide.log import load_snapshot
 from ebbtide.protocol.actions import CommitInfo, Protocol, SetTransaction
+from ebbtide.protocol.identity_columns import MARK
 from ebbtide.transaction import ReadPredicate, WinningCommit
 from ebbtide.transaction.conflicts import (
     Contender,
@@ -161,6 +163,40 @@ def test_second_winner_is_judged_against_what_the_first_one_left():
     assert first_conflict(ours(remove_of(A)), winners) is None
 
 
+def counting(mark, **options):
+    entries = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": {**entries, MARK: mark}}
+    return {"schemaString": json.dumps({"type": "struct", "fields": [field]}), **options}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "conflicts"),
+    [
+        # Both count, or one of them does and the other changes something that can be made anew.
+        ({}, {}, False),
+        ({"configuration": {"mine": "1"}}, {}, False),
+        ({}, {"configuration": {"io.unitycatalog.tableId": "1"}}, False),
+        ({}, {"configuration": {"delta.appendOnly": "true"}}, True),
+        ({"configuration": {"mine": "1"}}, {"configuration": {"theirs": "1"}}, True),
+    ],
+)
+def test_counting_on_conflicts_with_no_command_that_follows(mine, theirs, conflicts):
+    own, other = as_action(metadata(**counting(7, **mine))), as_action(metadata(**counting(9, **theirs)))
+    contender = ours(own, writer_features=["identityColumns"], **counting(5))
+    assert (first_lasting_conflict(contender, [winner(other)]) is not None) == conflicts
+    assert isinstance(first_conflict(contender, [winner(other)]), MetadataChangedException), "without following"
+
+
+def test_writer_that_counts_on_need_not_see_blind_appends():
+    level = {"delta.isolationLevel": "WriteSerializable"}
+    table = {"writer_features": ["identityColumns"], **counting(5, configuration=level)}
+    added = winner(add_file("c"), info=CommitInfo({"operation": "WRITE", "isBlindAppend": True}))
+    configurations = (level, {**level, "a": "b"})
+    counted, changed = (as_action(metadata(**counting(7, configuration=which))) for which in configurations)
+    assert append_conflict(ours(counted, remove_of(A), reads=whole_table(), **table), added) is None
+    assert append_conflict(ours(changed, remove_of(A), reads=whole_table(), **table), added) is not None
+
+
 # --- domains and applications -----------------------------------------------------------------------------------------
 
 
@@ -253,8 +289,8 @@ def test_compaction_overlooks_appends():
 
 
 def test_file_that_gets_a_vector_counts_as_added():
-    contender = ours(*marked(A, 1), reads=whole_table(), **DV_TABLE)
-    assert isinstance(append_conflict(contender, winner(*marked(B, 2))), ConcurrentAppendException)
+    contender = ours(*mark_actions(A, 1), reads=whole_table(), **DV_TABLE)
+    assert isinstance(append_conflict(contender, winner(*mark_actions(B, 2))), ConcurrentAppendException)
 
 
 def test_write_serializable_overlooks_blind_appends_only():
@@ -290,7 +326,7 @@ def test_removed_file_is_found_however_its_path_is_spelled():
 
 
 def test_files_are_compared_by_path_whatever_their_vectors():
-    contender = reading(ours(*marked(A, 1), **DV_TABLE), None, paths=("a",))
+    contender = reading(ours(*mark_actions(A, 1), **DV_TABLE), None, paths=("a",))
     other_vector = remove_of(add_file("a", vector=vector_of(9)))
     assert isinstance(delete_read_conflict(contender, winner(other_vector)), ConcurrentDeleteReadException)
     assert isinstance(delete_delete_conflict(contender, winner(other_vector)), ConcurrentDeleteDeleteException)

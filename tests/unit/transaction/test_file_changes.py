@@ -10,7 +10,7 @@ from tests.support.transactions import (
     begin,
     commit,
     make_table,
-    marked,
+    mark_actions,
     operation,
     remove_of,
 )
@@ -44,7 +44,7 @@ def test_each_kind_of_change_is_told_apart():
     changes, read = changes_by(
         ("WRITE", [add_file("new")]),
         ("DELETE", [remove_of(A)]),
-        ("DELETE", marked(B, 1)),
+        ("DELETE", mark_actions(B, 1)),
         ("COMPUTE STATS", [add_file("c", rows=11, data_change=False)]),
     )
     assert names(changes.added) == ["new"]
@@ -56,7 +56,7 @@ def test_each_kind_of_change_is_told_apart():
 
 
 def test_changed_files_are_given_as_they_are_now_and_gone_ones_as_they_were():
-    changes, _ = changes_by(("DELETE", marked(B, 1)), ("DELETE", [remove_of(A)]))
+    changes, _ = changes_by(("DELETE", mark_actions(B, 1)), ("DELETE", [remove_of(A)]))
     assert changes.vector_changed.column("deletion_vector")[0].as_py()["cardinality"] == 1
     assert changes.gone.column("stats")[0].as_py() == A.stats
 
@@ -71,7 +71,7 @@ def test_unseen_files_are_those_candidates_in_which_rows_may_have_come():
     store = make_table(None, A, B, C, **DV_TABLE)
     read = load_snapshot(store)
     commit(store, add_file("new"), add_file("elsewhere"), name="WRITE")
-    commit(store, *marked(B, 1), name="DELETE")
+    commit(store, *mark_actions(B, 1), name="DELETE")
     now = load_snapshot(store, hint=read)
     candidates = now.files.filter(pc.not_equal(now.files["path"], "elsewhere"))
     assert sorted(names(find_file_changes(read, now).unseen(candidates))) == ["b", "new"]
@@ -81,8 +81,8 @@ def test_only_the_end_counts_however_many_commits_lie_between():
     changes, _ = changes_by(
         ("WRITE", [add_file("passing")]),
         ("DELETE", [remove_of(add_file("passing"))]),
-        ("DELETE", marked(B, 1)),
-        ("DELETE", marked(add_file("b", vector=marked(B, 1)[0].deletion_vector), 1, 2)),
+        ("DELETE", mark_actions(B, 1)),
+        ("DELETE", mark_actions(add_file("b", vector=mark_actions(B, 1)[0].deletion_vector), 1, 2)),
         ("DELETE", [remove_of(A)]),
         ("RESTORE", [A]),
     )
@@ -95,7 +95,7 @@ def test_only_the_end_counts_however_many_commits_lie_between():
 
 
 def test_vector_that_was_taken_off_counts_as_changed():
-    with_vector = marked(A, 1)[0]
+    with_vector = mark_actions(A, 1)[0]
     changes, _ = changes_by(("RESTORE", [A, remove_of(with_vector)]), files=(with_vector,))
     assert names(changes.vector_changed) == ["a"]
     assert changes.vector_changed.column("deletion_vector")[0].as_py() is None
@@ -116,7 +116,7 @@ def test_commits_that_are_at_hand_are_not_read_again():
 
     def rebase(lost):
         reads = len(store.reads)
-        seen.append((names(lost.changes().added), len(store.reads) - reads))
+        seen.append((names(lost.file_changes().added), len(store.reads) - reads))
 
     loser.commit([remove_of(A)], operation("DELETE"), rebase=rebase)
     assert seen == [(["new"], 0)]

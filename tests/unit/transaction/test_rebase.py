@@ -15,7 +15,7 @@ from tests.support.transactions import (
     commit,
     live_paths,
     make_table,
-    marked,
+    mark_actions,
     operation,
     remove_of,
 )
@@ -160,15 +160,15 @@ def test_rebased_commit_describes_itself_anew():
 def test_two_markings_of_one_file_become_one_vector():
     store = make_table(None, A, **DV_TABLE)
     loser = begin(store)
-    commit(store, *marked(A, 1), name="DELETE")
+    commit(store, *mark_actions(A, 1), name="DELETE")
 
     def rebase(lost):
-        changes = lost.changes()
+        changes = lost.file_changes()
         (now,) = lost.newest.add_files(changes.vector_changed)
-        return Rebased(tuple(marked(now, 1, 2)), operation("DELETE"))
+        return Rebased(tuple(mark_actions(now, 1, 2)), operation("DELETE"))
 
-    committed = loser.commit(marked(A, 2), operation("DELETE"), rebase=rebase)
-    assert [file.dv_id for file in committed.snapshot.add_files()] == [marked(A, 1, 2)[0].dv_id]
+    committed = loser.commit(mark_actions(A, 2), operation("DELETE"), rebase=rebase)
+    assert [file.dv_id for file in committed.snapshot.add_files()] == [mark_actions(A, 1, 2)[0].dv_id]
 
 
 # --- what no rebase repairs -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.support.transactions import (
     begin,
     commit,
     make_table,
-    marked,
+    mark_actions,
     operation,
     remove_of,
     vector_of,
@@ -46,7 +46,7 @@ def test_file_that_gets_a_vector_keeps_its_ids_and_its_physical_rows():
     )
     first = commit(store, add_file("a", rows=10))
     (live,) = first.snapshot.add_files()
-    second = commit(store, *marked(live, 1, 2), name="DELETE")
+    second = commit(store, *mark_actions(live, 1, 2), name="DELETE")
     assert ids(second.snapshot) == {"a": (0, 1)}
     assert high_water_mark(second.snapshot) == 9
     assert not any(type(action).__name__ == "DomainMetadata" for action in second.actions)

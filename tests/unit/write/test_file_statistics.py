@@ -12,7 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.write_targets import mapped, struct, write_target
+from tests.support.write_targets import struct, with_physical_names, write_target
 
 from ebbtide import spark_border
 from ebbtide.protocol.schema import ArrayType, MapType, PrimitiveType, StructType
@@ -160,7 +160,7 @@ def test_row_groups_are_united_and_groups_of_nulls_do_not_hide_bounds(tmp_path):
 
 
 def test_nested_fields_are_mirrored_by_their_physical_names(tmp_path):
-    schema = mapped(struct(s=struct(a="long", t=struct(b="string")), c="long"))
+    schema = with_physical_names(struct(s=struct(a="long", t=struct(b="string")), c="long"))
     target = write_target(tmp_path, schema, mapping="name")
     row = {"p1": {"p2": 1, "p3": {"p4": "x"}}, "p5": 9}
     statistics = json.loads(collected(tmp_path, pa.Table.from_pylist([row, {"p1": None, "p5": 8}]), target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.support.write_targets import mapped, struct, write_target
+from tests.support.write_targets import struct, with_physical_names, write_target
 
 from ebbtide.errors import ObjectExistsError
 from ebbtide.storage import open_store
@@ -59,7 +59,9 @@ def test_files_of_an_unpartitioned_table_go_to_the_root_of_the_local_disk(tmp_pa
 
 
 def test_partitions_become_escaped_directories_of_physical_names(tmp_path):
-    target = write_target(tmp_path, mapped(struct(a="long", p="string", q="string")), ["p", "q"], mapping="name")
+    target = write_target(
+        tmp_path, with_physical_names(struct(a="long", p="string", q="string")), ["p", "q"], mapping="name"
+    )
     with open_staging(target.store) as staging:
         put(target.store, staging, f"x=d/{SPARK_FILE}")
         (path,) = published(target, staging, "x", texts=("a/b c", None))

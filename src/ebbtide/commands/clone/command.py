@@ -1,11 +1,11 @@
-"""How does a table become the start of another one, without a copy of its files?
+"""How does a table become the start of another one without copying its files?
 
     the source at a version -> its definition as a table of its own, its files by absolute paths
                             -> one commit at the target: a new table, or a new version of an empty one
 
 Only logs are read and written, and the source's is only read: what happens to the clone later (marks, rewrites, VACUUM)
-happens in the clone's own directory. The other way round there is no such promise: VACUUM of the source takes files
-away that only the clone still needs.
+happens in the clone's own directory. The other way round there is no such promise: VACUUM of the source deletes
+files that only the clone still needs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ebbtide.commands.restore.availability import find_missing_files
 from ebbtide.commands.restore.difference import find_difference
 from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
 from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.log.file_retention import ensure_files_retained
 from ebbtide.protocol.actions import Action, AddFile
 from ebbtide.protocol.features import ensure_writable, is_feature_supported
 from ebbtide.protocol.statistics import num_records
@@ -51,6 +52,8 @@ class CloneRequest:
     hint: Snapshot | None = None
     may_downgrade: bool = False
     dry_run: bool = False
+    # Whether a version is refused that is older than the time for which the source keeps removed files.
+    enforces_retention: bool = False
 
 
 def _ignore(phase: str) -> None:
@@ -91,6 +94,8 @@ def _source_snapshot(request: CloneRequest) -> Snapshot:
     if request.version is None and request.timestamp_ms is None:
         return newest
     source = load_snapshot(request.source, version=request.version, timestamp_ms=request.timestamp_ms, config=config)
+    if request.enforces_retention:
+        ensure_files_retained(source, newest=newest)
     missing = find_missing_files(
         request.source,
         find_difference(source, newest).adds(),
@@ -117,7 +122,7 @@ def _target_transaction(request: CloneRequest) -> Transaction | None:
     if request.how == "create":
         raise TableAlreadyExistsError(
             f"There is a Delta table at {url} already, and nothing was changed. Clone to another place; replace=True "
-            "puts the clone in the place of an empty table."
+            "(--replace) puts the clone in the place of an empty table."
         )
     snapshot = transaction.snapshot
     if request.how != "create_if_not_exists":

@@ -1,7 +1,7 @@
 """Which protocol, metadata and domains does a clone have?
 
 Those of its source, as a table of its own: with its own id and its own columns for row ids, and without what belongs to
-the history of the source. Properties may be overridden. A table that is replaced keeps its id and what must not go
+the history of the source. Properties may be overridden. A table that is replaced keeps its id and what must never go
 back (see `commands.restore.definition`), and its protocol only grows.
 """
 
@@ -14,11 +14,12 @@ from uuid import uuid4
 
 from ebbtide.commands.define.alter import properties_of_new_table
 from ebbtide.commands.define.definition import with_row_tracking_columns
-from ebbtide.commands.restore.definition import merge_protocols, with_identity_marks
+from ebbtide.commands.restore.definition import merge_protocols
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import upgrade_protocol_for
+from ebbtide.protocol.identity_columns import keep_marks
 from ebbtide.protocol.properties import FEATURE_PREFIX, TableProperties
 from ebbtide.transaction import required_features
 
@@ -50,7 +51,7 @@ def define_clone(
     given = properties_of_new_table(properties)
     marks = [key[len(FEATURE_PREFIX) :] for key in given if key.startswith(FEATURE_PREFIX)]
     overrides = {key: value for key, value in given.items() if not key.startswith(FEATURE_PREFIX)}
-    configuration = {**_inherited(source), **overrides}
+    configuration = {**_inherited_properties(source), **overrides}
     _refuse_other_mapping(source, replaced, configuration)
     configuration = with_row_tracking_columns(configuration, replaced)
     metadata = replace(
@@ -68,7 +69,7 @@ def define_clone(
     return CloneDefinition(protocol, metadata, tuple(_domains(source, replaced)))
 
 
-def _inherited(source: Snapshot) -> dict[str, str]:
+def _inherited_properties(source: Snapshot) -> dict[str, str]:
     return {
         key: value
         for key, value in source.metadata.configuration.items()
@@ -84,7 +85,7 @@ def _in_place_of(replaced: Snapshot, metadata: Metadata) -> Metadata:
         id=before.id,
         name=before.name,
         description=before.description,
-        schema_string=with_identity_marks(metadata.schema_string, before.schema_string),
+        schema_string=keep_marks(metadata, before).schema_string,
         configuration={**metadata.configuration, **kept},
     )
 

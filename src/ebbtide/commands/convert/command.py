@@ -1,10 +1,11 @@
-"""How does a folder of Parquet files become a Delta table where it is?
+"""How does a folder of Parquet files become a Delta table, in place?
 
     listing -> data files and their partition values -> Spark: one schema for all of them
             -> footers, side by side: row counts and statistics -> one commit, version 0
 
 No data is read, moved or written. Whatever is wrong is found before the commit, so a folder that cannot be converted
-stays as it was. Nobody else may write to the folder meanwhile: a file that comes after the listing is not in the table.
+stays as it was. Nobody else may write to the folder at that time: a file that comes after the listing is not in the
+table.
 """
 
 from __future__ import annotations
@@ -78,7 +79,6 @@ def convert_folder(
     # The files were there before, so this is no blind append.
     transaction.record_read_whole_table()
     committed = transaction.commit(adds, _operation(request, result))
-    spark.catalog.refreshByPath(store.spark_path)
     return ConvertResult(committed.version, store.url, len(adds), result.size_in_bytes, schema, columns)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from ebbtide.commands.convert.folder import FolderFile
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.paths import encode_path
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 from ebbtide.write import WriteTarget
 from ebbtide.write.footers import read_footer
 from ebbtide.write.foreign_footers import foreign_statistics
@@ -25,7 +25,7 @@ def converted_files(
     """The files as parts of the table, with row counts and statistics from their footers."""
     names = target.physical_partition_names
     texts = (
-        prefetched(partial(_statistics, target), files, ahead=_FOOTERS_AT_ONCE)
+        prefetch(partial(_statistics, target), files, ahead=_FOOTERS_AT_ONCE)
         if collects_statistics
         else (None for _ in files)
     )

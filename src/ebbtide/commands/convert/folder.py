@@ -90,11 +90,11 @@ def _partition_values(path: str) -> list[tuple[str, str | None]]:
                 f"The directory '{directory}' of the file '{path}' has no partition value. A null is written as "
                 f"{name}={HIVE_DEFAULT_PARTITION}."
             )
-        found.append((_unescaped(name), None if text == HIVE_DEFAULT_PARTITION else _unescaped(text)))
+        found.append((_unescape(name), None if text == HIVE_DEFAULT_PARTITION else _unescape(text)))
     return found[::-1]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Hive escapes single characters, not the bytes of UTF-8; what is no escape stays as it is."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 

@@ -1,7 +1,7 @@
 """Which columns does a folder of Parquet files have?
 
-Spark says: it reads the footers of all files and merges their schemas, so that a type is the one that Spark reads. The
-partition columns are not in the files, or count less there than in the directories; their types are given.
+Spark reads the footers of all files and merges their schemas, so each type is the one that Spark reads. Partition
+columns come from the directories, even where the files hold them too; the caller gives their types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def partition_fields_of(given: str | T.StructType | None) -> tuple[StructField, 
         with border.spark_errors(f"reading the partition columns {given!r}"), border.asking_the_analyser():
             parsed = T.DataType.fromDDL(given)
         if not isinstance(parsed, T.StructType):
-            raise RequestError(f"{given!r} are no partition columns. Write them like 'day DATE, country STRING'.")
+            raise RequestError(f"{given!r} are not partition columns. Write them like 'day DATE, country STRING'.")
         given = parsed
     return schema_of(given).fields
 

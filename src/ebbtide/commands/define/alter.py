@@ -1,8 +1,8 @@
 """How do a table's properties and features change?
 
-`ALTER TABLE ... SET TBLPROPERTIES` and its kin. A property that needs a table feature adds it in the same commit,
-so a table never promises what its protocol does not say; what the older protocol implied becomes explicit. Only the log
-is read and written: no Spark.
+`ALTER TABLE ... SET TBLPROPERTIES`, `UNSET TBLPROPERTIES`, and `addFeatureSupport`. A property that needs a table
+feature adds it in the same commit, so a table never promises what its protocol does not say; what the older protocol
+implied becomes explicit. Only the log is read and written: no Spark.
 
 This module says what a caller may set. `ebbtide.transaction` says which features that takes, and whether the result is
 valid. See "Table Features" in PROTOCOL.md.
@@ -40,7 +40,6 @@ _KNOWN_ELSEWHERE: Final = (
     "delta.autoOptimize.optimizeWrite",
     "delta.castIcebergTimeType",
     "delta.checkpointRetentionDuration",
-    "delta.dropFeatureTruncateHistory.retentionDuration",
     "delta.enableFullRetentionRollback",
     "delta.ignoreIcebergBucketPartition",
     "delta.parquet.format.version",
@@ -50,7 +49,7 @@ _KNOWN_ELSEWHERE: Final = (
 )
 _SPELLINGS: Final = {
     **{name.lower(): name for name in _KNOWN_ELSEWHERE},
-    **{declared.name.lower(): declared.name for declared in TableProperties.declared()},
+    **{declared.name.lower(): declared.name for declared in TableProperties.declarations()},
 }
 # Kept by the engine itself.
 _MANAGED: Final = frozenset(
@@ -65,8 +64,8 @@ _MANAGED: Final = frozenset(
 _MAPPING: Final = "delta.columnMapping.mode"
 # Properties that may stay but not change, and why.
 _FIXED: Final = {
-    _MAPPING: "only a table without column mapping can get it, in the mode 'name'; otherwise its files "
-    "would have to be rewritten",
+    _MAPPING: "a table without column mapping can get it in the mode 'name', and one with it can lose it, as 'none', "
+    "by ALTER TABLE in SQL; otherwise its files would have to be rewritten",
     "delta.enableRowTracking": "every file would have to get row ids first, which Ebbtide does not do yet",
     "delta.rowTrackingSuspended": "files without row ids would have to be found and completed later",
     "delta.enableIcebergCompatV1": "Ebbtide does not write Iceberg metadata",
@@ -153,9 +152,9 @@ def properties_of_new_table(properties: Mapping[str, str]) -> dict[str, str]:
     """
     spelled = _spell_keys(properties, is_new=True)
     TableProperties.check(spelled)
-    for declared in TableProperties.declared():
+    for declared in TableProperties.declarations():
         refused = declared.name in _FIXED and declared.name not in _FREE_AT_FIRST and declared.name in spelled
-        if refused and declared.parsed(spelled[declared.name]) != declared.default:
+        if refused and declared.parse(spelled[declared.name]) != declared.default:
             raise UnsupportedFeatureError(
                 f"A table with {declared.name} = '{spelled[declared.name][:80]}' cannot be made: "
                 f"{_FIXED[declared.name]}.",
@@ -261,7 +260,7 @@ def _actions_to_unset(snapshot: Snapshot, keys: Sequence[str], *, if_exists: boo
     present = {key.lower() for key in snapshot.metadata.configuration}
     for key in keys:
         if key.startswith(FEATURE_PREFIX):
-            raise RequestError(f"{key} is no property of the table but a feature; DROP FEATURE takes it away.")
+            raise RequestError(f"{key} is not a property of the table but a feature; DROP FEATURE removes it.")
         if key in _FIXED and key.lower() in present:
             _refuse_change(snapshot, key, "", _FIXED[key])
         if not if_exists and key != "comment" and key.lower() not in present:
@@ -277,10 +276,10 @@ def _actions_to_unset(snapshot: Snapshot, keys: Sequence[str], *, if_exists: boo
 
 def _refuse_change(snapshot: Snapshot, name: str, value: str, reason: str) -> None:
     """Refuse a changed value. One that means the same as the present value is no change."""
-    declared = next(declared for declared in TableProperties.declared() if declared.name == name)
+    declared = next(declared for declared in TableProperties.declarations() if declared.name == name)
     current = snapshot.properties.raw(name)
-    before = declared.default if current is None else declared.parsed(current)
-    after = declared.default if not value else declared.parsed(value)
+    before = declared.default if current is None else declared.parse(current)
+    after = declared.default if not value else declared.parse(value)
     if before != after and not (name == _MAPPING and (before, after) == ("none", "name")):
         raise UnsupportedFeatureError(
             f"{name} cannot be changed from '{before}' to '{after}': {reason}. Use an engine that can.",

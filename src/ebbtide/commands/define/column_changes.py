@@ -78,8 +78,8 @@ def change_columns(
         schema, shown, places, new_defaults = snapshot.schema, [], [], []
         for edit in edits:
             path = spelled_path(schema, edit.path)
-            schema = _edited(snapshot, schema, path, edit.changes)
-            shown.append(_shown(snapshot.schema, schema, path))
+            schema = _apply_changes(snapshot, schema, path, edit.changes)
+            shown.append(_column_for_history(snapshot.schema, schema, path))
             new_defaults += [path[0] for one in edit.changes if isinstance(one, SetDefault) and one.text is not None]
             places += [_spelled_place(schema, path, one) for one in edit.changes if isinstance(one, Place)]
         actions = schema_actions(snapshot, schema)
@@ -91,10 +91,13 @@ def change_columns(
     return commit_change(store, change, options)
 
 
-def _edited(snapshot: Snapshot, schema: StructType, path: FieldPath, changes: Sequence[ColumnChange]) -> StructType:
+def _apply_changes(
+    snapshot: Snapshot, schema: StructType, path: FieldPath, changes: Sequence[ColumnChange]
+) -> StructType:
     for change in changes:
         match change:
             case SetType():
+                _refuse_identity(schema, path, change)
                 if (new := changed_type(schema, path, change.field, snapshot)) is not schema:
                     refuse_dependents(snapshot, path, "given another type")
                     schema = new
@@ -103,13 +106,28 @@ def _edited(snapshot: Snapshot, schema: StructType, path: FieldPath, changes: Se
                 schema = _with_metadata(schema, path, {"comment": change.text})
             case SetNullable():
                 schema = _with_nullable(schema, path, change.nullable)
+                _refuse_identity(schema, path, change)
             case SetDefault():
+                _refuse_identity(schema, path, change)
                 _refuse_nested_default(path, change)
                 given = {} if change.text is None else {"CURRENT_DEFAULT": change.text}
                 schema = _with_metadata(schema, path, given, without=_DEFAULTS)
             case Place():
                 schema = move_field(schema, path, change)
     return schema
+
+
+def _refuse_identity(schema: StructType, path: FieldPath, change: SetType | SetNullable | SetDefault) -> None:
+    """Refuse what would change an identity column, except to the type that it has."""
+    field = schema.get(path[0]) if len(path) == 1 else None
+    if field is None or not field.is_identity:
+        return
+    if not isinstance(change, SetType) or change.field.type != field.type:
+        raise SchemaMismatchError(
+            f"'{field.name}' is an identity column: ALTER COLUMN can change its comment and its place, and SYNC "
+            "IDENTITY how far it has counted.",
+            error_class="DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
+        )
 
 
 def _refuse_nested_default(path: FieldPath, change: SetDefault) -> None:
@@ -162,7 +180,7 @@ def _is_same_type(edits: Sequence[ColumnEdit]) -> bool:
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def _shown(before: StructType, after: StructType, path: FieldPath) -> dict[str, Any]:
+def _column_for_history(before: StructType, after: StructType, path: FieldPath) -> dict[str, Any]:
     """The column as the history shows it. The reference leaves the newest change of its type out."""
     match type_at(after, path[:-1]):
         case ArrayType(element_type=kind, contains_null=nullable):

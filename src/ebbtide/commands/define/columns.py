@@ -1,7 +1,7 @@
 """How are columns added to a table, renamed and dropped?
 
 Only the log is read and written: no Spark, no data file. A column that is dropped or renamed keeps its place in the
-files under its physical name, which takes column mapping: without it, a later column of the same name would show the
+files under its physical name, which needs column mapping: without it, a later column of the same name would show the
 old values.
 """
 
@@ -34,7 +34,7 @@ from ebbtide.protocol.schema_edits import (
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation
 
-__all__ = ["NewColumn", "add_columns", "drop_columns", "rename_column"]
+__all__ = ["NewColumn", "add_columns", "drop_columns", "refuse_drop", "refuse_rules", "rename_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class NewColumn:
 def add_columns(store: ObjectStore, columns: Sequence[NewColumn], *, options: WriteOptions) -> AlterResult:
     """Add columns, or fields inside columns. Rows written before show null in them."""
     for column in columns:
-        _refuse_rules(column)
+        refuse_rules(column)
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
         schema, shown = snapshot.schema, []
@@ -108,7 +108,7 @@ def drop_columns(
             raise _needs_mapping(snapshot, dropped[0], "dropped", "DELTA_UNSUPPORTED_DROP_COLUMN")
         for path in dropped:
             schema = drop_field(schema, path)
-            _refuse_drop(snapshot, path)
+            refuse_drop(snapshot, path)
             current = with_stats_columns(current, path, None)
         names = orjson.dumps([shown_path(path) for path in dropped]).decode()
         operation = Operation("DROP COLUMNS", {"columns": names}, user_metadata=options.user_metadata)
@@ -126,20 +126,20 @@ def _as_declared(field: StructField) -> StructField:
     return replace(field, type=PrimitiveType(declared), metadata=kept)
 
 
-def _refuse_drop(snapshot: Snapshot, path: FieldPath) -> None:
+def refuse_drop(snapshot: Snapshot, path: FieldPath) -> None:
     """RequestError for a column that something else in the table needs."""
     _refuse_layout(snapshot, path)
     refuse_dependents(snapshot, path, "dropped")
     refuse_lengths_inside(snapshot.schema, path)
 
 
-def _refuse_rules(column: NewColumn) -> None:
+def refuse_rules(column: NewColumn) -> None:
     """Refuse a new column whose rule the rows that are there could not keep."""
     name = shown_path((*column.parent, column.field.name))
     if any(not field.nullable for field in all_fields(StructType((column.field,)))):
         raise SchemaMismatchError(
             f"The column '{name}' cannot be added as NOT NULL: rows written before have null in it. Leave NOT NULL "
-            f"out, fill the column, and add a CHECK ({border.quoted(column.field.name)} IS NOT NULL).",
+            f"out, fill the column, and add a CHECK ({border.quote_name(column.field.name)} IS NOT NULL).",
             error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
     if "CURRENT_DEFAULT" in column.field.metadata:
@@ -160,7 +160,7 @@ def _existing(snapshot: Snapshot, path: FieldPath, *, if_exists: bool) -> FieldP
 
 
 def _needs_mapping(snapshot: Snapshot, path: FieldPath, doing: str, error_class: str) -> SchemaMismatchError:
-    table = border.quoted(snapshot.store.spark_path)
+    table = border.quote_name(snapshot.store.spark_path)
     return SchemaMismatchError(
         f"The column '{shown_path(path)}' of the table at {snapshot.store.url} cannot be {doing}: the files know it by "
         "this name, and a later column of that name would show its values. Turn column mapping on first: ALTER TABLE "

@@ -1,7 +1,7 @@
 """How does a change of a table's definition become a commit?
 
-A change is a function from a snapshot to actions. When another writer wins, it is asked again for the newer snapshot:
-rows may have come and gone. A winner that changed the metadata itself is a conflict, as in the reference.
+A change is a function from a snapshot to actions. When another writer wins, it is called again with the newer snapshot,
+because the rows may be others by then. A winner that changed the metadata itself is a conflict, as in the reference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def commit_change(
 ) -> AlterResult:
     """Commit what `change` returns for the newest version; nothing without actions.
 
-    `reads_rows`: the change holds for the rows that it looked at, so it is asked again after every winner.
+    `reads_rows`: the change holds for the rows that it looked at, so it is computed again after every winner.
     """
     transaction = Transaction.begin(store, config=options.config, hint=hint)
     snapshot = transaction.snapshot

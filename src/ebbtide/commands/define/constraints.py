@@ -1,4 +1,4 @@
-"""How are CHECK constraints given to a table, and taken from it?
+"""How are CHECK constraints added and dropped?
 
 A constraint is a table property with an expression. A new one must hold for every row that is there, and be an
 expression that Ebbtide would run when it comes with a table. Dropping one reads only the log and never evaluates the

@@ -27,10 +27,12 @@ from ebbtide.commands.row_level.committing import assert_not_append_only, refres
 from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable
+from ebbtide.protocol.identity_columns import check_identity_fields
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation, Transaction
 from ebbtide.write import WriteTarget, cast_for_column, complete_rows, enforce_rules, generated_columns
 from ebbtide.write.columns import spark_type
+from ebbtide.write.identity import identity_columns
 from ebbtide.write.table_expressions import TableExpression, trusted_columns
 
 __all__ = ["CreateHow", "CreateRequest", "CreateResult", "create_table"]
@@ -85,7 +87,7 @@ def create_table(spark: SparkSession, request: CreateRequest) -> CreateResult:
 
 def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
     protocol, metadata = define_table(request.definition, defaults=request.default_properties())
-    _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
+    _check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
     committed = transaction.commit((), _operation(request, metadata))
     return CreateResult(committed.version, request.store.url)
@@ -96,7 +98,7 @@ def _replace(spark: SparkSession, request: CreateRequest, transaction: Transacti
     ensure_writable(snapshot.protocol, snapshot.metadata)
     assert_not_append_only(snapshot)
     protocol, metadata = define_table(request.definition, replaced=snapshot, defaults=request.default_properties())
-    _check_expressions(spark, target_of(request.store, protocol, metadata, config=request.options.config))
+    _check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
     removed = _all_rows(spark, request, transaction)
     committed = transaction.commit((*changes, *removed), _operation(request, metadata))
@@ -109,8 +111,12 @@ def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transact
     return deletion.perform_delete(transaction, deletion.plan(transaction.snapshot, None)).actions()
 
 
-def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
-    """Check that every expression resolves over the table's columns, and generated ones over those that are not."""
+def _check_columns(spark: SparkSession, target: WriteTarget) -> None:
+    """Check that rows can be numbered, and that every expression resolves over the table's columns.
+
+    Generated columns may read only those that are not generated.
+    """
+    check_identity_fields(target.schema, target.partition_columns)
     if not target.schema.fields:
         return
     generated = generated_columns(target)
@@ -127,8 +133,9 @@ def _check_expressions(spark: SparkSession, target: WriteTarget) -> None:
             given = plain.select(value.alias("v")).schema.fields[0].dataType
         cast_for_column(value, given, item)
     enforce_rules(spark.createDataFrame([], T.StructType(fields)), target)
-    # No column is given, so every default is checked.
-    border.analyse(complete_rows(plain, target, given=frozenset()))
+    # Nothing else is given, so every default is checked.
+    counted = frozenset(item.name.lower() for item in identity_columns(target))
+    border.analyse(complete_rows(plain, target, given=counted))
 
 
 def _operation(request: CreateRequest, metadata: Metadata) -> Operation:

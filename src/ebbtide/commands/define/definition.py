@@ -164,20 +164,7 @@ def _check_definition(definition: TableDefinition, configuration: Mapping[str, s
     if TableProperties.parse(configuration).enable_change_data_feed:
         refuse_change_columns(schema.names)
     refuse_nested_void(schema)
-    _refuse_identities(schema)
     return check_partitioning(schema, definition.partition_columns, is_exact=definition.is_exact)
-
-
-def _refuse_identities(schema: StructType) -> None:
-    """Refuse identity columns: Ebbtide could not write a row into such a table."""
-    for kind in _types(schema):
-        for item in kind.fields if isinstance(kind, StructType) else ():
-            if item.is_identity:
-                raise UnsupportedFeatureError(
-                    f"The column '{item.name}' is an identity column, and Ebbtide does not number rows. Leave the "
-                    "delta.identity.* entries out of its metadata and give it values of your own.",
-                    error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
-                )
 
 
 def check_column_names(names: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Which expressions of a table stop a column from being dropped, renamed or given another type?
 
 Those of CHECK constraints, generated columns and invariants that read it. They came with the table, so they are read as
-text and never evaluated: what nobody may run must not keep its owner from taking it out. Where the text is not
+text and never evaluated: an expression that nobody may run must not stop its owner from dropping it. If the text is not
 understood, every name in it counts.
 """
 

@@ -83,14 +83,14 @@ def shown_field(field: StructField, path: FieldPath) -> dict[str, Any]:
 
 
 def _quoted_part(part: str) -> str:
-    return part if _PLAIN_NAME.fullmatch(part) else border.quoted(part)
+    return part if _PLAIN_NAME.fullmatch(part) else border.quote_name(part)
 
 
 def _refuse_manual(snapshot: Snapshot, missing: frozenset[str]) -> None:
     if not missing:
         return
     name = min(missing)
-    table = border.quoted(snapshot.store.spark_path)
+    table = border.quote_name(snapshot.store.spark_path)
     raise UnsupportedFeatureError(
         f"The change needs the table feature {name}, which the table at {snapshot.store.url} does not have; every "
         f"reader or writer would have to know it. Add it first: ALTER TABLE delta.{table} SET TBLPROPERTIES "

@@ -1,6 +1,6 @@
 """May a column have this type from now on, although its files have the old one?
 
-Yes for a wider type where the table has type widening on, and for a longer or no limit on strings. The rule for
+Yes for a wider type where the table has type widening on, and for strings with a longer limit or none. The rule for
 numbers and dates is the one by which such files are read (`protocol.type_changes`).
 """
 
@@ -57,8 +57,8 @@ def _with_length(schema: StructType, path: FieldPath, wanted: StructField) -> St
     if len(path) > 1 or not _is_longer(before, after):
         raise _refusal(path, str(before or "string"), str(after or "string"))
     kept = {key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR}
-    noted = kept if after is None else {**kept, CHAR_VARCHAR: after}
-    return replace_field(schema, path, lambda item: replace(item, metadata=noted))
+    metadata = kept if after is None else {**kept, CHAR_VARCHAR: after}
+    return replace_field(schema, path, lambda item: replace(item, metadata=metadata))
 
 
 def _is_longer(before: object, after: object) -> bool:

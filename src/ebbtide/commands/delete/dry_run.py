@@ -73,7 +73,7 @@ def forecast_delete(
 
 
 def _without_files(snapshot: Snapshot, files: pa.Table) -> DeleteForecast:
-    untouched = _untouched(snapshot)
+    untouched = _forecast_of_nothing(snapshot)
     physical, marked = physical_rows(files), marked_rows(files)
     return replace(
         untouched,
@@ -86,7 +86,7 @@ def _without_files(snapshot: Snapshot, files: pa.Table) -> DeleteForecast:
 
 def _without_rows(command: DeleteCommand, snapshot: Snapshot, plan: RowPlan) -> DeleteForecast:
     files = resolve_files(snapshot, plan.files, storage_options=command.request.options.storage_options)
-    untouched = _untouched(snapshot)
+    untouched = _forecast_of_nothing(snapshot)
     tally = _Tally(plan)
     for file, rows in command.search().matches(snapshot, files, plan.matcher):
         tally.add(file, rows)
@@ -139,7 +139,7 @@ class _Tally:
             self.num_vector_bytes += len(frame(united.serialize()))
 
 
-def _untouched(snapshot: Snapshot) -> DeleteForecast:
+def _forecast_of_nothing(snapshot: Snapshot) -> DeleteForecast:
     marked, physical = marked_rows(snapshot.files), physical_rows(snapshot.files)
     return DeleteForecast(
         table_url=snapshot.store.url,

@@ -59,19 +59,14 @@ class DeleteMetrics:
     num_deletion_vectors_updated: int = 0
 
     @property
-    def named(self) -> dict[str, int]:
-        """All of them, in the reference's spelling."""
-        return named_metrics(self)
-
-    @property
     def operation_metrics(self) -> dict[str, int]:
         """What the commit records."""
-        shown = history_metrics(self.named, _HISTORY_METRICS, vectors="numDeletionVectors")
+        metrics = history_metrics(named_metrics(self), _HISTORY_METRICS, vectors="numDeletionVectors")
         if self.num_deleted_rows == 0 and self.num_removed_files != 0:
             # Files went whose row counts are unknown: record nothing rather than zero.
             for name in ("numDeletedRows", "numCopiedRows", "numAddedFiles"):
-                del shown[name]
-        return shown
+                del metrics[name]
+        return metrics
 
     @property
     def num_affected_rows(self) -> int:

@@ -113,7 +113,7 @@ class RowDeletion:
             num_removed_bytes=sum(add.size for add in removed),
             num_added_files=len(adds),
             num_added_bytes=sum(add.size for add in adds),
-            num_added_change_files=sum(len(files.changes) for files in written),
+            num_added_change_files=sum(len(files.change_files) for files in written),
             change_file_bytes=sum(files.num_change_bytes for files in written),
             num_copied_rows=copied,
             num_touched_rows=copied + rewritten_away if removed else 0,
@@ -178,13 +178,13 @@ class RowDeletion:
         newest = lost.newest
         plan = plan_search(self.spark, newest, self.plan.matcher, self.options.deletion_vectors)
         if is_same_way(self.plan, plan):
-            moved = self._moved(newest, plan, Standing.of(lost, plan.files, MarkedRows(newest, self.options)))
+            moved = self._move_to(newest, plan, Standing.of(lost, plan.files, MarkedRows(newest, self.options)))
         else:
             moved = RowDeletion.perform(self.spark, self.search, self.options, newest, plan)
         self.discard(keeping=moved)
         return moved
 
-    def _moved(self, newest: Snapshot, plan: RowPlan, standing: Standing) -> RowDeletion:
+    def _move_to(self, newest: Snapshot, plan: RowPlan, standing: Standing) -> RowDeletion:
         moved = replace(self, snapshot=newest, plan=plan, marked=[], rewrites=[])
         try:
             moved.take_over_marks(self.marked, standing)

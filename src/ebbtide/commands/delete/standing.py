@@ -58,25 +58,25 @@ class Standing:
 
     @classmethod
     def of(cls, lost: Lost, candidates: pa.Table, marked: MarkedRows) -> Standing:
-        changes = lost.changes()
+        changes = lost.file_changes()
         restated = {changes.canonical(add.path): add for add in add_files(changes.restated)}
         # A file that a deletion starting now would not search holds no match any more.
-        regarded = select_among(changes.vector_changed, candidates)
-        now = {changes.canonical(add.path): add for add in add_files(regarded)}
+        searched = select_among(changes.vector_changed, candidates)
+        now = {changes.canonical(add.path): add for add in add_files(searched)}
         before = live_files_at(lost.read, set(now))
         grown = {
             path: now[path]
             for path, old in zip(before.paths, add_files(before.files), strict=True)
             if marked.of(old).issubset(marked.of(now[path]))
         }
-        has_shrunk = [changes.canonical(path) not in grown for path in regarded["path"].to_pylist()]
+        has_shrunk = [changes.canonical(path) not in grown for path in searched["path"].to_pylist()]
         return cls(
             changes,
             marked,
             changed=changes.changed_paths,
             known={**restated, **grown},
             unknown=pa.concat_tables(
-                [select_among(changes.added, candidates), regarded.filter(pa.array(has_shrunk, pa.bool_()))]
+                [select_among(changes.added, candidates), searched.filter(pa.array(has_shrunk, pa.bool_()))]
             ),
         )
 

@@ -1,1 +1,1 @@
-"""FSCK: is what the log says still true of the files in storage, and what can be put right?"""
+"""FSCK: is what the log says still true of the files in storage, and what can be repaired?"""

@@ -119,7 +119,7 @@ def _decode(leaf: Leaf, raw: bytes) -> FooterValue | None:
     if kind in {"FLOAT", "DOUBLE"}:
         return _decode_float(raw, single=kind == "FLOAT") if not meaning else None
     if meaning == "decimal" and kind in {"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}:
-        return _scaled(int.from_bytes(raw, "big", signed=True), leaf.scale) if 0 < len(raw) <= 64 else None
+        return _to_decimal(int.from_bytes(raw, "big", signed=True), leaf.scale) if 0 < len(raw) <= 64 else None
     if kind == "BYTE_ARRAY" and meaning == "string":
         return raw if _text(raw) is not None else None
     return None
@@ -130,7 +130,7 @@ def _decode_integer(raw: bytes, leaf: Leaf) -> FooterValue | None:
     if leaf.meaning in {"", "integer", "date"}:
         return value
     if leaf.meaning == "decimal":
-        return _scaled(value, leaf.scale)
+        return _to_decimal(value, leaf.scale)
     to_us = _TIMESTAMPS_US.get(leaf.meaning)
     return None if to_us is None else to_us(value)
 
@@ -142,7 +142,7 @@ def _decode_float(raw: bytes, *, single: bool) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _scaled(unscaled: int, scale: int) -> Decimal | None:
+def _to_decimal(unscaled: int, scale: int) -> Decimal | None:
     # Built from its digits: arithmetic would round to the context's precision.
     if not 0 <= scale <= 100:
         return None
@@ -168,7 +168,7 @@ def _lowest(recorded: Any, column: PrimitiveType, leaf: Leaf) -> FooterValue | N
     if column.name in {"timestamp", "timestamp_ntz"}:
         # Cutting towards zero raises a minimum before 1970.
         return int(number) - _MILLISECOND_US
-    return _widened(number, column, leaf, -1)
+    return _widen(number, column, leaf, -1)
 
 
 def _highest(recorded: Any, column: PrimitiveType, leaf: Leaf) -> FooterValue | None:
@@ -179,7 +179,7 @@ def _highest(recorded: Any, column: PrimitiveType, leaf: Leaf) -> FooterValue | 
         return None
     if column.name in {"timestamp", "timestamp_ntz"}:
         return int(number) + _MILLISECOND_US
-    return _widened(number, column, leaf, 1)
+    return _widen(number, column, leaf, 1)
 
 
 def _is_text(recorded: Any) -> bool:
@@ -211,7 +211,7 @@ def _number(recorded: Any, column: PrimitiveType) -> Any:
     return recorded if is_number and abs(recorded) < Decimal("1e400") else None
 
 
-def _widened(number: Decimal | float, column: PrimitiveType, leaf: Leaf, direction: int) -> FooterValue:
+def _widen(number: Decimal | float, column: PrimitiveType, leaf: Leaf, direction: int) -> FooterValue:
     """The number moved away by what its spelling may have lost."""
     if column.name in {"float", "double"} or leaf.physical_type in {"FLOAT", "DOUBLE"}:
         is_single = column.name == "float" or leaf.physical_type == "FLOAT"

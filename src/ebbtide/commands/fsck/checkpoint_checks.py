@@ -101,7 +101,7 @@ class _Walk:
             )
             scan = scan_log_files(self.store, tuple(log_files), self.config)
             adds, removes = scan.file_actions()
-            live = state.live.replayed(adds, removes, self.store.url, allow_repeats=True)
+            live = state.live.replay(adds, removes, self.store.url, allow_repeats=True)
             small = scan.small.after(state.small)
             small.ensure_well_formed()
         except _Unusable:

@@ -2,8 +2,8 @@
 
     log (commits, checkpoints, hint) -> entries -> files, vectors, statistics -> [repair: one commit]
 
-Spark has no part in it: the log, the storage and the footers tell. `FsckCommand.check` changes nothing; `repair` takes
-what it found, so that somebody can be asked in between; `run` does both where the request says so.
+No Spark is needed: the log, the storage and the footers are enough. `FsckCommand.check` changes nothing; `repair` takes
+its findings, so that somebody can be asked in between; `run` does both where the request says so.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class FsckCommand:
     # --- repairing ----------------------------------------------------------------------------------------------------
 
     def repair(self, result: FsckResult) -> FsckResult:
-        """Put right what `check` found, in one commit; the same answer when nothing can be."""
+        """Repair what `check` found, in one commit; the same answer when nothing can be repaired."""
         if self._snapshot is None or not any(found.is_repairable for found in result.findings):
             return result
         repaired = repair_table(self._snapshot, result.findings, self._request.options, result.metrics, self._on_phase)

@@ -113,13 +113,13 @@ def _find_bad_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
         for field in fields:
             name = physical_name(field) if is_mapped else field.name
             values = part.rows.column("partition_values")
-            yield from _unnamed(snapshot, part.rows, values, name)
+            yield from _find_unnamed_values(snapshot, part.rows, values, name)
             texts = pc.map_lookup(values, name, "first")
             if not _is_sound(texts, field):
                 yield from _unparsable(snapshot, part.rows, texts, field)
 
 
-def _unnamed(snapshot: Snapshot, rows: pa.RecordBatch, values: pa.MapArray, name: str) -> Iterator[Finding]:
+def _find_unnamed_values(snapshot: Snapshot, rows: pa.RecordBatch, values: pa.MapArray, name: str) -> Iterator[Finding]:
     entries = pc.list_value_length(pc.map_lookup(values, name, "all"))
     is_odd = pc.fill_null(pc.not_equal(entries, 1), True)
     if not pc.any(is_odd).as_py():

@@ -35,7 +35,7 @@ from ebbtide.protocol.log_names import LOG_DIRECTORY
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.storage.links import paths_outside
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 
 __all__ = ["FileCounts", "check_files", "object_at"]
 
@@ -65,7 +65,7 @@ class _Place:
 
     store: ObjectStore
     path: str
-    shown: str
+    display_path: str
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def check_files(
         counts.files += len(broken)
         vectors = check_vectors(snapshot, adds, storage_options)
         counts.vectors += len(vectors)
-        looks = prefetched(partial(_look_at_file, snapshot, storage_options), adds)
+        looks = prefetch(partial(_look_at_file, snapshot, storage_options), adds)
         for index, look in enumerate(looks):
             yield from _conclude(snapshot, adds[index], look, vectors.get(index), columns)
             counts.files += 1
@@ -153,24 +153,30 @@ def _look_at_file(snapshot: Snapshot, storage_options: Mapping[str, str] | None,
             return _look_at_other_size(place, add, version)
         return _look_at_footer(place, tail, add, version)
     except ObjectNotFoundError:
-        return _Look(place.shown, finding=findings.missing_data_file(place.shown, version, add))
+        return _Look(place.display_path, finding=findings.missing_data_file(place.display_path, version, add))
 
 
 def _look_at_footer(place: _Place, tail: bytes, add: AddFile, version: int) -> _Look:
     if is_encrypted(tail):
-        return _Look(place.shown, finding=findings.not_checked(place.shown, version, "it is encrypted"))
+        return _Look(place.display_path, finding=findings.not_checked(place.display_path, version, "it is encrypted"))
     try:
         data = _footer(place, tail, add.size)
     except MalformedThriftError as error:
-        return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, str(error)))
+        return _Look(
+            place.display_path, finding=findings.truncated_data_file(place.display_path, version, add, str(error))
+        )
     if data is None:
-        return _Look(place.shown, finding=findings.not_checked(place.shown, version, "its footer is too long"))
+        return _Look(
+            place.display_path, finding=findings.not_checked(place.display_path, version, "its footer is too long")
+        )
     try:
-        return _Look(place.shown, parse_footer(data))
+        return _Look(place.display_path, parse_footer(data))
     except MalformedThriftError as error:
         if is_read_by_arrow(data):
-            return _Look(place.shown, finding=findings.odd_footer(place.shown, version, str(error)))
-        return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, str(error)))
+            return _Look(place.display_path, finding=findings.odd_footer(place.display_path, version, str(error)))
+        return _Look(
+            place.display_path, finding=findings.truncated_data_file(place.display_path, version, add, str(error))
+        )
 
 
 def _look_at_other_size(place: _Place, add: AddFile, version: int) -> _Look:
@@ -178,7 +184,10 @@ def _look_at_other_size(place: _Place, add: AddFile, version: int) -> _Look:
     size = place.store.head(place.path).size
     if size == add.size:
         # Somebody is writing it this very moment.
-        return _Look(place.shown, finding=findings.not_checked(place.shown, version, "it changed while it was read"))
+        return _Look(
+            place.display_path,
+            finding=findings.not_checked(place.display_path, version, "it changed while it was read"),
+        )
     start = max(0, size - TAIL_BYTES)
     try:
         data = _footer(place, place.store.read_range(place.path, start, size - start), size)
@@ -186,9 +195,9 @@ def _look_at_other_size(place: _Place, add: AddFile, version: int) -> _Look:
     except MalformedThriftError:
         is_whole = False
     if is_whole:
-        return _Look(place.shown, finding=findings.replaced_data_file(place.shown, version, add, size))
+        return _Look(place.display_path, finding=findings.replaced_data_file(place.display_path, version, add, size))
     problem = f"it has {size} bytes, the log says {add.size}"
-    return _Look(place.shown, finding=findings.truncated_data_file(place.shown, version, add, problem))
+    return _Look(place.display_path, finding=findings.truncated_data_file(place.display_path, version, add, problem))
 
 
 def _footer(place: _Place, tail: bytes, size: int) -> bytes | None:

@@ -105,7 +105,8 @@ def truncated_data_file(path: str, version: int, add: AddFile, problem: str | De
     remedy = RemoveFromLog.of(add)
     return Finding(
         "truncated-data-file", "error", path, version,
-        f"This data file is no whole Parquet file: {_sentence(problem)} {_rows(remedy).capitalize()} cannot be read.",
+        f"This data file is not a whole Parquet file: {_sentence(problem)} {_rows(remedy).capitalize()} cannot be "
+        "read.",
         f"Removes the file from the log, so that the table can be read without {_those(remedy)}. The object itself "
         f"stays where it is until VACUUM. {_COPY} instead if there is one.",
         remedy,
@@ -176,7 +177,7 @@ def same_object_twice(path: str, other: str, version: int, older: AddFile) -> Fi
 def bad_partition_value(path: str, version: int, problem: str | DeltaError) -> Finding:
     return Finding(
         "bad-partition-value", "error", path, version,
-        f"The log gives this file a partition value that is none: {_sentence(problem)}",
+        f"The log gives this file a partition value that is not valid: {_sentence(problem)}",
         f"Not repaired, because the right value is not known. {_OLDER}, or add the rows again from their source.",
     )  # fmt: skip
 
@@ -314,7 +315,7 @@ def checkpoint_disagrees(path: str, version: int, problem: str | DeltaError) -> 
 def bad_last_checkpoint(path: str, version: int | None, problem: str | DeltaError) -> Finding:
     return Finding(
         "bad-last-checkpoint", "warning", path, version,
-        f"The hint where the newest checkpoint is leads nowhere: {_sentence(problem)}",
+        f"The hint to the newest checkpoint cannot be followed: {_sentence(problem)}",
         "Makes a new version with a checkpoint, and lets the hint point to it.",
         NewCheckpoint(),
     )  # fmt: skip
@@ -342,7 +343,7 @@ def unreadable_table(path: str, version: int | None, problem: str | DeltaError) 
     return Finding(
         "unreadable-table", "error", path, version,
         f"The newest version cannot be read, so its files were not checked: {_sentence(problem)}",
-        "Not repaired. Put right what is named here, or read a version before it.",
+        "Not repaired. Repair what is named here, or read a version before it.",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Is every commit of the log there and readable, and is the change data that it names?
 
-Every commit is read once, side by side and one at a time in memory. Which of them the newest version needs is the
-caller's knowledge: damage to the others costs only the past.
+Commits are read in parallel, and only a few are in memory at a time. The caller knows which of them the newest version
+needs: damage to the others concerns older versions only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ebbtide.protocol.log_names import (
 )
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectMeta, ObjectStore
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 
 __all__ = ["IncompleteCheckpoint", "LogFiles", "check_commits", "check_compacted_logs", "find_gaps", "list_log_files"]
 
@@ -115,7 +115,7 @@ def check_commits(
     """Read every commit. Change data is looked for in commits from `change_data_since_ms` on: VACUUM takes older."""
     commits = sorted(listing.commits.items())
     look = partial(_look_at_commit, store, config, needed_from, change_data_since_ms)
-    for done, found in enumerate(prefetched(look, commits), start=1):
+    for done, found in enumerate(prefetch(look, commits), start=1):
         yield from found
         on_progress(done, len(commits))
 

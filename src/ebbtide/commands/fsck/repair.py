@@ -21,7 +21,7 @@ from ebbtide.log import Snapshot, write_checkpoint
 from ebbtide.protocol.actions import Action, AddFile, RemoveFile
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.protocol.paths import canonical_path
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 from ebbtide.transaction import SYSTEM_CLOCK, Lost, Operation, Rebased, Transaction
 
 __all__ = ["Repaired", "repair_table"]
@@ -43,7 +43,7 @@ def repair_table(
     metrics: FsckMetrics,
     on_phase: Callable[[str], None],
 ) -> Repaired:
-    """Put right what can be. `snapshot` may have files that are live twice; all else in it is as in every snapshot."""
+    """Repair what can be repaired. `snapshot` may have files that are live twice, and is whole otherwise."""
     _refuse_doubtful_state(found, snapshot)
     ensure_writable(snapshot.protocol, snapshot.metadata)
     on_phase("Looking for the missing files once more")
@@ -94,7 +94,7 @@ def _still_true(
             return True
         return False
 
-    return [finding for finding, kept in zip(found, prefetched(is_true, found), strict=True) if kept]
+    return [finding for finding, kept in zip(found, prefetch(is_true, found), strict=True) if kept]
 
 
 class _Plan:
@@ -114,7 +114,7 @@ class _Plan:
         remedies = [found.remedy for found in self.findings if isinstance(found.remedy, RemoveFromLog)]
         return list({(remedy.add.path, remedy.add.dv_id): remedy for remedy in remedies}.values())
 
-    def restated(self) -> list[RestateStatistics]:
+    def restatements(self) -> list[RestateStatistics]:
         """A file that leaves needs no statistics, and one whose other entry leaves keeps those it has for now."""
         gone = {canonical_path(remedy.add.path, self.table_url) for remedy in self.removes()}
         remedies = [found.remedy for found in self.findings if isinstance(found.remedy, RestateStatistics)]
@@ -124,7 +124,7 @@ class _Plan:
     def actions(self) -> list[Action]:
         now_ms = SYSTEM_CLOCK.now_ms()
         removes: list[RemoveFile] = [remedy.add.remove(now_ms) for remedy in self.removes()]
-        adds: list[AddFile] = [replace(remedy.add, stats=remedy.stats) for remedy in self.restated()]
+        adds: list[AddFile] = [replace(remedy.add, stats=remedy.stats) for remedy in self.restatements()]
         return [*removes, *adds]
 
     def operation(self, user_metadata: str | None) -> Operation:
@@ -140,12 +140,12 @@ class _Plan:
             num_removed_files=len(removes),
             num_removed_bytes=sum(remedy.add.size for remedy in removes),
             num_lost_rows=sum(known) if len(known) == len(rows) else -1,
-            num_restated_files=len(self.restated()),
+            num_restated_files=len(self.restatements()),
         )
 
     def follower(self, user_metadata: str | None) -> Callable[[Lost], Rebased | None]:
         def follow(lost: Lost, /) -> Rebased | None:
-            changes = lost.changes()
+            changes = lost.file_changes()
             self.findings = tuple(found for found in self.findings if _is_left_alone(found, changes.leaves_alone))
             actions = self.actions()
             if not actions and not self.wants_checkpoint:

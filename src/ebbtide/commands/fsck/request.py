@@ -12,7 +12,7 @@ __all__ = ["FsckRequest"]
 
 @dataclass(frozen=True, slots=True)
 class FsckRequest:
-    """Check the newest version of the table, and with `repair` put right what can be: that is the consent to lose rows
+    """Check the newest version of the table, and with `repair` repair what can be: that is the consent to lose rows
     that are lost already."""
 
     store: ObjectStore

@@ -91,5 +91,5 @@ class FsckResult(CommandResult[FsckMetrics]):
 
     def __repr__(self) -> str:
         at = "" if self.checked_version is None else f" of version {self.checked_version}"
-        made = "" if self.version is None else f", now version {self.version}"
-        return f"<FsckResult{at}{made}: {'; '.join(self.sentences())}>"
+        new_version = "" if self.version is None else f", now version {self.version}"
+        return f"<FsckResult{at}{new_version}: {'; '.join(self.sentences())}>"

@@ -1,4 +1,4 @@
-"""Are the statistics of a file true of the file, as far as its footer tells?
+"""Are the statistics of a file true, as far as its footer can tell?
 
 `numRecords` must be the number of rows in the file. Bounds and counts of nulls are compared only for files without
 deleted rows: statistics may be about the rows that are left, and a footer is about all of them. A footer without
@@ -83,14 +83,14 @@ def check_statistics(
         return None
     if not has_deleted_rows:
         review.restate_null_counts(columns)
-    corrected = statistics.restated(
+    corrected = statistics.with_values(
         num_records=footer.num_rows, min_values=review.minima, max_values=review.maxima, null_count=review.nulls
     )
     return StatisticsVerdict(statistics.num_records, wrong_rows, tuple(wrong), corrected.to_json())
 
 
 class _Review:
-    """The statistics of one file beside its footer; the values are put right on the way."""
+    """The statistics of one file beside its footer; wrong values are corrected on the way."""
 
     def __init__(self, statistics: FileStatistics, footer: Footer) -> None:
         self.footer = footer

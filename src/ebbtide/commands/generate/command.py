@@ -7,8 +7,10 @@ GENERATE writes them once, for the newest version. With the table property
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from ebbtide.commands.results import format_count
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.log import Snapshot, load_snapshot
@@ -37,6 +39,7 @@ def generate_manifests(
     config: EngineConfig = DEFAULT_CONFIG,
     hint: Snapshot | None = None,
     dry_run: bool = False,
+    on_phase: Callable[[str], None] = lambda _: None,
 ) -> GenerateResult:
     """Write the manifests of the newest version, and delete those of partitions that are gone."""
     if mode.lower() != _MODE:
@@ -47,5 +50,6 @@ def generate_manifests(
     snapshot = load_snapshot(store, config=config, hint=hint)
     manifests = manifests_of(snapshot)
     if not dry_run:
+        on_phase(f"Writing {format_count(len(manifests.contents), 'manifest')}")
         write_manifests(snapshot, manifests)
     return GenerateResult(snapshot.version, len(manifests.contents), len(manifests.stale), store.url)

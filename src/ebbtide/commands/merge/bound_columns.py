@@ -36,7 +36,7 @@ class Rebinder:
         if not border.is_connect(self.spark) or not self._is_bound(column):
             return column
         fields = {key: field.name for key, field in self.source.fields.items()}
-        guess = column_text(column, {name: border.quoted(name) for name in fields.values()}, qualified=True)
+        guess = column_text(column, {name: border.quote_name(name) for name in fields.values()}, qualified=True)
         own = column_text(column, {name: self.source.copies[key] for key, name in fields.items()}, qualified=True)
         if guess is None or own is None or not self._means_the_same(column, guess):
             raise UnknownColumnError(

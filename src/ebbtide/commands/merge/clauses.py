@@ -29,11 +29,12 @@ from ebbtide.commands.row_level.assignments import Assignment, Target, find_targ
 from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Metadata
-from ebbtide.protocol.schema import StructType, parse_schema
+from ebbtide.protocol.schema import StructField, StructType, parse_schema
 from ebbtide.pruning import nondeterministic_functions
 from ebbtide.scan.conditions import condition_text, empty_frame
 from ebbtide.sql_text import text_has_subquery
 from ebbtide.write import WriteTarget, default_value
+from ebbtide.write.identity import refuse_given_numbers
 
 __all__ = ["BoundClause", "BoundMerge", "bind_merge"]
 
@@ -58,7 +59,7 @@ class BoundClause:
     kind: Kind
     condition: Column
     # The user's condition, for the commit's record.
-    shown: str | None
+    display_text: str | None
     text: str | None
     assignments: tuple[Assignment, ...] = ()
     # SET * or INSERT *: all values are columns of the source.
@@ -67,7 +68,7 @@ class BoundClause:
     def takes_source_row(self, schema: StructType) -> bool:
         """Whether the row that this clause makes is the source's row, whatever the target's was."""
         paths = {assignment.target.path for assignment in self.assignments}
-        return self.is_star and self.shown is None and paths == {(name,) for name in schema.names}
+        return self.is_star and self.display_text is None and paths == {(name,) for name in schema.names}
 
     @property
     def columns(self) -> frozenset[str]:
@@ -81,7 +82,7 @@ class BoundMerge:
 
     condition: Column
     text: str | None
-    shown: str
+    display_text: str
     alias: str
     matched: tuple[BoundClause, ...]
     not_matched: tuple[BoundClause, ...]
@@ -104,10 +105,6 @@ class BoundMerge:
         """Whether it matters which source rows have a match."""
         return bool(self.not_matched) or self.updates_to_source_rows
 
-    @property
-    def updates(self) -> bool:
-        return any(clause.kind == "update" for clause in (*self.matched, *self.by_source))
-
 
 def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, source: Source) -> BoundMerge:
     """The request, checked against both sides; a RequestError if it cannot be done."""
@@ -129,7 +126,7 @@ def bind_merge(spark: SparkSession, snapshot: Snapshot, request: MergeRequest, s
     return BoundMerge(
         condition=condition,
         text=text,
-        shown=request.shown or _shown(request.condition),
+        display_text=request.display_text or _text_of(request.condition),
         alias=alias,
         matched=tuple(binder.clause(both, clause, "WHEN MATCHED") for clause in request.matched),
         not_matched=tuple(binder.clause(source.given, clause, "WHEN NOT MATCHED") for clause in request.not_matched),
@@ -155,36 +152,36 @@ class _Binder:
     def clause(self, scope: DataFrame, clause: UpdateClause | DeleteClause | InsertClause, where: str) -> BoundClause:
         given = clause.condition
         condition = F.lit(True) if given is None else self.condition(scope, given, f"{where} AND")
-        shown = None if given is None else _shown(given)
+        display_text = None if given is None else _text_of(given)
         text = given if isinstance(given, str) else None
         if isinstance(clause, DeleteClause):
-            return BoundClause("delete", condition, shown, text)
+            return BoundClause("delete", condition, display_text, text)
         kind: Kind = "update" if isinstance(clause, UpdateClause) else "insert"
         assignments = self.assignments(scope, clause.values, kind)
         _refuse_overlaps(assignments, kind)
-        return BoundClause(kind, condition, shown, text, assignments, clause.values is None)
+        return BoundClause(kind, condition, display_text, text, assignments, clause.values is None)
 
     def condition(self, scope: DataFrame, condition: Expression, where: str) -> Column:
         """The condition as a column, checked against `scope`."""
-        shown = _shown(condition)
+        text = _text_of(condition)
         if not isinstance(condition, str | Column):
             raise RequestError(f"The condition of {where} is SQL text or a Column, not {type(condition).__name__}.")
-        if not shown.strip():
+        if not text.strip():
             raise InvalidPredicateError(f"The condition of {where} is empty. Write one like 't.id = s.id'.")
-        if text_has_subquery(shown):
+        if text_has_subquery(text):
             raise InvalidPredicateError(
-                f"The condition {shown!r} of {where} has a subquery, which a merge does not take. Join what it reads "
+                f"The condition {text!r} of {where} has a subquery, which a merge does not take. Join what it reads "
                 "to the source first.",
                 error_class="DELTA_UNSUPPORTED_SUBQUERY",
             )
-        if found := nondeterministic_functions(shown):
+        if found := nondeterministic_functions(text):
             names = ", ".join(f"{name}()" for name in sorted(found))
             raise InvalidPredicateError(
-                f"The condition {shown!r} of {where} uses {names}: it could choose other rows each time it is "
+                f"The condition {text!r} of {where} uses {names}: it could choose other rows each time it is "
                 "evaluated. Compute the choice as a column of the source.",
                 error_class=_NOT_DETERMINISTIC,
             )
-        with _ask_analyser(f"the condition {shown!r} of {where}"):
+        with _ask_analyser(f"the condition {text!r} of {where}"):
             column = F.expr(condition) if isinstance(condition, str) else condition
             border.analyse(scope.where(column))
             # A join condition must be deterministic, a filter need not be.
@@ -196,10 +193,10 @@ class _Binder:
         if isinstance(value, Column):
             return value
         if not value.strip():
-            raise RequestError(f"The value of '{target.shown}' is empty. For an empty string write \"''\".")
+            raise RequestError(f"The value of '{target.dotted_name}' is empty. For an empty string write \"''\".")
         if value.strip().lower() == "default":
             return default_value(target.field, self.write_target, self.spark)
-        with _ask_analyser(f"the value {value!r} of '{target.shown}'"):
+        with _ask_analyser(f"the value {value!r} of '{target.dotted_name}'"):
             return F.expr(value)
 
     def assignments(self, scope: DataFrame, values: ValuesOf, kind: Kind) -> tuple[Assignment, ...]:
@@ -234,11 +231,19 @@ class _Binder:
             raise UnknownColumnError(_strip_error_class(error), error_class=UNRESOLVED) from error
         if kind == "insert" and len(target.path) > 1:
             raise RequestError(
-                f"INSERT gives a value to '{target.shown}', a field of a struct. Give the whole column "
+                f"INSERT gives a value to '{target.dotted_name}', a field of a struct. Give the whole column "
                 f"'{target.path[0]}' a value.",
                 error_class="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
             )
+        self._refuse_number(target.field, kind)
         return target
+
+    def _refuse_number(self, field: StructField, kind: Kind) -> None:
+        """Refuse a value for an identity column: always in an UPDATE, and where the column allows none in an INSERT."""
+        if kind == "insert":
+            refuse_given_numbers(self.write_target, [field.name.lower()])
+        else:
+            refuse_identity(field)
 
     def _star(self, kind: Kind) -> Iterator[Assignment]:
         names = (
@@ -256,7 +261,7 @@ class _Binder:
                     error_class=UNRESOLVED,
                 )
             if column is None:
-                if _GENERATED in field.metadata:
+                if _GENERATED in field.metadata or field.is_identity:
                     continue
                 raise UnknownColumnError(
                     f"{kind.upper()} * needs the column '{name}' in the source, which has "
@@ -265,7 +270,7 @@ class _Binder:
                     error_class=UNRESOLVED,
                 )
             value = self.source.copy_of(name)
-            refuse_identity(field)
+            self._refuse_number(field, kind)
             whole = Assignment(Target((field.name,), field), value, column.dataType)
             if kind == "update" and self.evolves:
                 yield from split_by_field(whole)
@@ -277,8 +282,8 @@ class _Binder:
         """Without evolution a struct has exactly the fields of its column: nothing is silently dropped or filled in."""
         if not self.evolves and not has_same_fields(assignment.given, assignment.target.field.type):
             raise RequestError(
-                f"The value for '{assignment.target.shown}' is {assignment.given.simpleString()}, and the column has "
-                f"other fields. All nested columns must match; schema evolution would add those that are missing.",
+                f"The value for '{assignment.target.dotted_name}' is {assignment.given.simpleString()}, and the column "
+                f"has other fields. All nested columns must match; schema evolution would add those that are missing.",
                 error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
             )
 
@@ -290,10 +295,10 @@ def _refuse_overlaps(assignments: Sequence[Assignment], kind: Kind) -> None:
     seen: dict[tuple[str, ...], str] = {}
     for assignment in assignments:
         path = assignment.target.path
-        for other, shown in seen.items():
+        for other, name in seen.items():
             shorter = min(len(path), len(other))
             if path[:shorter] == other[:shorter]:
-                both = shown if path == other else f"{shown}, {assignment.target.shown}"
+                both = name if path == other else f"{name}, {assignment.target.dotted_name}"
                 raise RequestError(
                     f"There is a conflict among the SET columns: {kind.upper()} gives more than one value to {both}. "
                     "Keep one of them.",
@@ -301,10 +306,10 @@ def _refuse_overlaps(assignments: Sequence[Assignment], kind: Kind) -> None:
                     if kind == "update"
                     else "DELTA_DUPLICATE_COLUMNS_ON_INSERT",
                 )
-        seen[path] = assignment.target.shown
+        seen[path] = assignment.target.dotted_name
 
 
-def _shown(condition: Expression) -> str:
+def _text_of(condition: Expression) -> str:
     return condition if isinstance(condition, str) else border.printed_column(condition)
 
 

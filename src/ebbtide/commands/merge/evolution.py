@@ -89,7 +89,9 @@ def split_by_field(assignment: Assignment) -> Iterator[Assignment]:
     for part in given.fields:
         field = wanted.get(part.name)
         if field is None:
-            raise UnknownColumnError(f"'{assignment.target.shown}' has no field '{part.name}'.", error_class=UNRESOLVED)
+            raise UnknownColumnError(
+                f"'{assignment.target.dotted_name}' has no field '{part.name}'.", error_class=UNRESOLVED
+            )
         target = Target((*assignment.target.path, field.name), field)
         yield from split_by_field(Assignment(target, assignment.value.getField(part.name), part.dataType))
 

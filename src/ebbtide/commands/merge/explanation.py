@@ -32,7 +32,7 @@ def explain_merge(spark: SparkSession, request: MergeRequest) -> list[str]:
     narrowed = f"; the keys of the source ({', '.join(keys)}) may rule out more" if keys and files.num_rows else ""
     return [
         *heading_lines("DeltaMergeInto", snapshot),
-        f"+- on: {merge.shown}",
+        f"+- on: {merge.display_text}",
         *(f"+- {line}" for line in _clause_lines(merge)),
         f"+- how: {_describe_method(request, marks=marks)}",
         f"+- scanned: {share_of_table(files, snapshot)}{narrowed}",
@@ -55,5 +55,5 @@ def _clause_lines(merge: BoundMerge) -> Iterator[str]:
     )
     for name, clauses in groups:
         for clause in clauses:
-            condition = "" if clause.shown is None else f" and {clause.shown}"
+            condition = "" if clause.display_text is None else f" and {clause.display_text}"
             yield f"{name}{condition}: {clause.kind}"

@@ -155,7 +155,7 @@ def _decide_by_join(
     names = border.HelperNames(scan.frame.columns)
     partner, matched_kind = names.pick("partner"), names.pick("kind")
     by_match = joined.select(
-        f"{border.quoted(merge.alias)}.*",
+        f"{border.quote_name(merge.alias)}.*",
         F.expr(f"{source.row_id} AS {partner}"),
         _kind(merge.matched, 0).alias(matched_kind),
     )
@@ -189,7 +189,7 @@ def _kind(clauses: Sequence[BoundClause], first: int) -> Column:
     kind = F.expr("CAST(NULL AS INT)")
     for clause in reversed(clauses):
         number = F.expr(str(first if clause.kind == "update" else first + 1))
-        kind = number if clause.shown is None else F.when(clause.condition, number).otherwise(kind)
+        kind = number if clause.display_text is None else F.when(clause.condition, number).otherwise(kind)
     return kind
 
 

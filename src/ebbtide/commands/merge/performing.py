@@ -32,6 +32,7 @@ from ebbtide.commands.row_level.work import FileWork
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.scan import ScanFile, resolve_files
+from ebbtide.write import UsedNumbers
 
 __all__ = ["MergeOutcome", "MergePlan", "perform_merge"]
 
@@ -49,6 +50,8 @@ class MergePlan:
     files: pa.Table
     # SQL over the target that is true for every row that a clause can change; None: any row.
     relevant: str | None
+    # Numbers of identity columns that are left to other writers.
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class MergeOutcome:
     matches: Matches = field(default_factory=Matches)
     work: FileWork = field(default_factory=FileWork)
     num_inserted: int = 0
+    used: UsedNumbers = field(default_factory=UsedNumbers)
     scan_time_ms: int = 0
     rewrite_time_ms: int = 0
 
@@ -121,7 +125,8 @@ def _upsert(plan: MergePlan, found: Sequence[ScanFile]) -> MergeOutcome:
     if written is None or partners is None:
         return _write(plan, searched, found)
     inserted = plan.source.num_rows - partners.count
-    outcome = MergeOutcome(searched.matches, FileWork(written=written), inserted, searched.time_ms)
+    work = FileWork(written=written)
+    outcome = MergeOutcome(searched.matches, work, inserted, scan_time_ms=searched.time_ms)
     return replace(_finish(plan, outcome, []), rewrite_time_ms=elapsed_ms(started))
 
 
@@ -130,10 +135,11 @@ def _write(plan: MergePlan, searched: _SearchResult, found: Sequence[ScanFile]) 
     matches = searched.matches
     rewritten = [] if plan.strategy.marks_rows else _files_to_rewrite(plan, matches, found)
     # Rows first: if one of them breaks a rule of the table, no vector has been written.
-    writer = MergeWriter.of(plan.spark, plan.snapshot, plan.merge, searched.source, plan.strategy)
-    written, inserted = writer.write(matches, rewritten, found)
-    outcome = MergeOutcome(matches, FileWork(written=written), inserted, searched.time_ms)
-    if rewritten and not matches.files and not inserted:
+    writer = MergeWriter.of(plan.spark, plan.snapshot, plan.merge, searched.source, plan.strategy, skipped=plan.skipped)
+    merged = writer.write(matches, rewritten, found)
+    work = FileWork(written=merged.files)
+    outcome = MergeOutcome(matches, work, merged.num_inserted, merged.used, searched.time_ms)
+    if rewritten and not matches.files and not merged.num_inserted:
         # Nothing but copies: no clause's condition was true for any row.
         outcome.work.discard(plan.snapshot.store)
         outcome, rewritten = replace(outcome, work=FileWork()), []

@@ -119,7 +119,7 @@ def key_ranges(merge: BoundMerge, scopes: Scopes) -> KeyRanges:
                 found.append(KeyRange(one, other, wanted))
                 scopes.of_both.add(part)
                 break
-    decide = len(found) == len(parts) and not any(clause.shown is not None for clause in merge.matched)
+    decide = len(found) == len(parts) and not any(clause.display_text is not None for clause in merge.matched)
     return KeyRanges(tuple(found), decide_alone=decide)
 
 

@@ -57,7 +57,7 @@ class MergeRequest:
     """Change the rows of a table by the rows of `source`, matched by `condition`.
 
     `target_alias` and `source_alias` are names for the two sides in conditions and values; a source that was named
-    by `DataFrame.alias` keeps its name if `source_alias` is None. `shown` is what the commit records for the
+    by `DataFrame.alias` keeps its name if `source_alias` is None. `display_text` is what the commit records for the
     condition when that is not its text.
     """
 
@@ -72,7 +72,7 @@ class MergeRequest:
     schema_evolution: bool = False
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
-    shown: str | None = None
+    display_text: str | None = None
 
     def __post_init__(self) -> None:
         if not (self.matched or self.not_matched or self.not_matched_by_source):

@@ -86,17 +86,11 @@ class MergeMetrics:
         return self.num_target_rows_updated + self.num_target_rows_deleted + self.num_target_rows_inserted
 
     @property
-    def named(self) -> dict[str, int]:
-        """All of them, in the reference's spelling."""
+    def operation_metrics(self) -> dict[str, int]:
+        """What the commit records."""
         named = named_metrics(self)
         named["numTargetRowsUpdated"] = self.num_target_rows_updated
         named["numTargetRowsDeleted"] = self.num_target_rows_deleted
-        return named
-
-    @property
-    def operation_metrics(self) -> dict[str, int]:
-        """What the commit records."""
-        named = self.named
         named["numSourceRows"] = self.operation_num_source_rows
         named["numOutputRows"] = (
             self.num_target_rows_inserted + self.num_target_rows_updated + self.num_target_rows_copied

@@ -24,6 +24,7 @@ from ebbtide.protocol.schema import StructField
 from ebbtide.scan import RowIdColumns
 from ebbtide.write import WriteTarget, cast_for_column, complete_rows, enforce_rules, generated_columns
 from ebbtide.write.columns import spark_type
+from ebbtide.write.identity import Numbering, index_by_number
 
 __all__ = ["HelperColumns", "RowMaker"]
 
@@ -74,17 +75,27 @@ class RowMaker:
     target: WriteTarget
     ids: RowIdColumns | None
     columns: HelperColumns
+    # The identity columns that some INSERT does not give, and the index of a source row, as SQL.
+    numbering: Numbering
+    index: str
 
     @classmethod
-    def of(cls, snapshot: Snapshot, merge: BoundMerge, source: Source, *, writes_change_data: bool) -> RowMaker:
+    def of(
+        cls, snapshot: Snapshot, merge: BoundMerge, source: Source, *, writes_change_data: bool, skipped: int = 0
+    ) -> RowMaker:
         ids = RowIdColumns.of(snapshot)
+        target = replace(WriteTarget.of(snapshot), schema=merge.schema)
+        given = [clause.columns for clause in merge.not_matched]
+        numbering = Numbering.of(target, frozenset.intersection(*given), skipped=skipped) if given else Numbering()
         return cls(
             snapshot,
             merge,
             writes_change_data,
-            replace(WriteTarget.of(snapshot), schema=merge.schema),
+            target,
             ids,
             HelperColumns.of(merge, source, [*snapshot.schema.names, *(ids.names if ids else ())]),
+            numbering,
+            index_by_number(source.row_id, source.parts),
         )
 
     def update_rows(self, scope: DataFrame, clauses: Sequence[BoundClause], chosen: Column) -> DataFrame:
@@ -142,7 +153,10 @@ class RowMaker:
         fields = [field for field in self.merge.schema.fields if field.name.lower() in clause.columns]
         given = self._stored_values(number, clause)
         values = [given[field.name][()].alias(field.name) for field in fields]
-        rows = complete_rows(valued.select(*values, *extra), self.target, given=clause.columns)
+        # A source row becomes one row at most, so its own number makes a number that no other row gets.
+        numbered = self.numbering.without(clause.columns)
+        values += numbered.values(self.index)
+        rows = complete_rows(valued.select(*values, *extra), self.target, given=clause.columns | numbered.names)
         return enforce_rules(rows, self.target)
 
     def copy_rows(self, scanned: DataFrame) -> DataFrame:
@@ -159,7 +173,7 @@ class RowMaker:
         return cast_for_column(self._target_column(field.name), spark_type(present.type), field)
 
     def _target_column(self, name: str) -> Column:
-        return F.expr(f"{border.quoted(self.merge.alias)}.{border.quoted(name)}")
+        return F.expr(f"{border.quote_name(self.merge.alias)}.{border.quote_name(name)}")
 
     # --- values -------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """What has a MERGE done to a table, and how does that follow a concurrent writer?
 
-When another writer wins the race without changing a file that we searched, and adds none that we would have searched,
-what was written stands. Otherwise the merge is done again (`merge.performing`), with the same source, on what the
-winner left, and the files of the first attempt are deleted. The result is that of a merge which started after the
-winner.
+When another writer wins the race without changing a file that we searched, adds none that we would have searched, and
+hands out no number that we gave to a row, what was written stands. Otherwise the merge is done again
+(`merge.performing`), with the same source, on what the winner left, and the files of the first attempt are deleted. The
+result is that of a merge which started after the winner.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ebbtide.commands.row_level.work import FileWork
 from ebbtide.errors import ConcurrentAppendException
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action
+from ebbtide.protocol.identity_columns import advance_marks, keep_marks
 from ebbtide.transaction import Lost
 from ebbtide.transaction.table_changes import property_changes
 
@@ -38,6 +39,8 @@ class RowMerge:
     candidates: Candidates
     outcome: MergeOutcome
     source_time_ms: int
+    # How often it was done again after a lost race.
+    attempts: int = 0
 
     @property
     def snapshot(self) -> Snapshot:
@@ -51,7 +54,9 @@ class RowMerge:
 
     def actions(self) -> tuple[Action, ...]:
         changes: list[Action] = []
-        metadata, before = self.plan.merge.metadata, self.snapshot.metadata
+        before = self.snapshot.metadata
+        # Other writers may have counted on in an identity column since the merge was bound.
+        metadata = advance_marks(keep_marks(self.plan.merge.metadata, before), self.outcome.used.marks)
         if metadata is not before and metadata != before:
             changes = [*property_changes(self.snapshot.protocol, metadata), metadata]
         return (*changes, *self.outcome.work.actions(now_ms()))
@@ -77,7 +82,7 @@ class RowMerge:
             num_target_files_after_skipping=files.num_rows,
             num_target_files_removed=len(removed),
             num_target_files_added=len(adds),
-            num_target_change_files_added=0 if written is None else len(written.changes),
+            num_target_change_files_added=0 if written is None else len(written.change_files),
             num_target_change_file_bytes=0 if written is None else written.num_change_bytes,
             num_target_bytes_before_skipping=self.snapshot.size_in_bytes,
             num_target_bytes_after_skipping=total_bytes(files),
@@ -97,7 +102,7 @@ class RowMerge:
     def parameters(self) -> Mapping[str, str]:
         merge = self.plan.merge
         return {
-            "predicate": orjson.dumps([merge.shown]).decode(),
+            "predicate": orjson.dumps([merge.display_text]).decode(),
             "matchedPredicates": _record_clauses(merge.matched),
             "notMatchedPredicates": _record_clauses(merge.not_matched),
             "notMatchedBySourcePredicates": _record_clauses(merge.by_source),
@@ -113,7 +118,7 @@ class RowMerge:
     def follow(self, lost: Lost, /) -> RowMerge:
         """This merge on top of the winners."""
         newest = lost.newest
-        changes = lost.changes()
+        changes = lost.file_changes()
         if not changes.is_empty and self.reads_target():
             # The source was read before the winner wrote, so this merge cannot act as if it had begun afterwards.
             raise lost.conflict() or ConcurrentAppendException(
@@ -123,13 +128,18 @@ class RowMerge:
         plan = self.plan
         files = self.candidates.files(plan.spark, newest)
         stands = changes.leaves_alone(plan.files["path"].to_pylist()) and not changes.unseen(files).num_rows
-        if lost.is_same_definition and stands:
-            return replace(self, plan=replace(plan, snapshot=newest, files=files))
+        collides = self.outcome.used.collide_with(newest.metadata)
+        if lost.is_same_definition and stands and not collides:
+            adds_no_column = plan.merge.metadata == plan.snapshot.metadata
+            merge = replace(plan.merge, metadata=newest.metadata) if adds_no_column else plan.merge
+            return replace(self, plan=replace(plan, merge=merge, snapshot=newest, files=files))
+        used, attempts = self.outcome.used, self.attempts + 1
         self.discard()
         merge = bind_merge(plan.spark, newest, plan.request, plan.source)
         strategy = choose_strategy(plan.request, merge, plan.source, newest, plan.strategy.thresholds)
-        anew = replace(plan, merge=merge, strategy=strategy, snapshot=newest, files=files)
-        return RowMerge(anew, self.candidates, perform_merge(anew), self.source_time_ms)
+        skipped = used.choose_gap(attempts) if collides else 0
+        anew = replace(plan, merge=merge, strategy=strategy, snapshot=newest, files=files, skipped=skipped)
+        return RowMerge(anew, self.candidates, perform_merge(anew), self.source_time_ms, attempts)
 
     def reads_target(self) -> bool:
         """Whether the source reads data files of the table itself."""
@@ -142,7 +152,7 @@ class RowMerge:
 def _record_clauses(clauses: Sequence[BoundClause]) -> str:
     return orjson.dumps(
         [
-            {**({} if clause.shown is None else {"predicate": clause.shown}), "actionType": clause.kind}
+            {**({} if clause.display_text is None else {"predicate": clause.display_text}), "actionType": clause.kind}
             for clause in clauses
         ]
     ).decode()

@@ -99,7 +99,7 @@ class Source:
 
     def compute(self, spark: SparkSession, ranges: KeyRanges) -> tuple[Source, list[str]]:
         """The same source, computed, and what its keys say of matching rows, as SQL over the target."""
-        asked = {
+        questions = {
             **ranges.aggregates,
             "num_rows": "count(1)",
             "num_bytes": self._estimated_bytes(),
@@ -107,7 +107,7 @@ class Source:
             "key_bytes": f"sum({ranges.num_bytes or 'CAST(NULL AS LONG)'}) + 8 * count(1)",
         }
         with border.spark_errors("reading the source of the merge"):
-            rows, answers = border.compute_once(spark, self.rows, asked)
+            rows, answers = border.compute_once(spark, self.rows, questions)
         last_row = answers["last_row"]
         found = ranges.read_bounds(answers)
         is_one_key = ranges.decide_alone and len(found) == 1
@@ -129,7 +129,7 @@ class Source:
         texts, fixed_bytes = [], 64
         for field in self.fields.values():
             if isinstance(field.dataType, T.StringType | T.BinaryType):
-                texts.append(f"coalesce(CAST(octet_length({border.quoted(field.name)}) AS LONG), 0L)")
+                texts.append(f"coalesce(CAST(octet_length({border.quote_name(field.name)}) AS LONG), 0L)")
             elif isinstance(field.dataType, T.AtomicType | T.BooleanType):
                 fixed_bytes += 16
             else:
@@ -167,7 +167,9 @@ def _key(name: str, is_exact: bool) -> str:
 
 
 def _with_copies(rows: DataFrame, fields: Mapping[str, T.StructField], copies: Mapping[str, str]) -> DataFrame:
-    return rows.selectExpr("*", *(f"{border.quoted(field.name)} AS {copies[name]}" for name, field in fields.items()))
+    return rows.selectExpr(
+        "*", *(f"{border.quote_name(field.name)} AS {copies[name]}" for name, field in fields.items())
+    )
 
 
 def _total(terms: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +33,22 @@ from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.scan import ScanFile, scan_files
-from ebbtide.write import WrittenFiles, write_files
+from ebbtide.write import UsedNumbers, WrittenFiles, write_files
 from ebbtide.write.abandoned import discard
 from ebbtide.write.ahead import WriteAhead, write_ahead
 
-__all__ = ["MergeWriter", "RewrittenFile"]
+__all__ = ["MergeWriter", "MergedRows", "RewrittenFile"]
 
 RewrittenFile = tuple[ScanFile, RowIndexSet]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """The files written, None when no row could be; how many rows were inserted, and which numbers they got."""
+
+    files: WrittenFiles | None = None
+    num_inserted: int = 0
+    used: UsedNumbers = field(default_factory=UsedNumbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +64,17 @@ class MergeWriter:
 
     @classmethod
     def of(
-        cls, spark: SparkSession, snapshot: Snapshot, merge: BoundMerge, source: Source, strategy: MergeStrategy
+        cls,
+        spark: SparkSession,
+        snapshot: Snapshot,
+        merge: BoundMerge,
+        source: Source,
+        strategy: MergeStrategy,
+        *,
+        skipped: int = 0,
     ) -> MergeWriter:
-        rows = RowMaker.of(snapshot, merge, source, writes_change_data=strategy.writes_change_data)
+        """`skipped` numbers of identity columns are left to other writers."""
+        rows = RowMaker.of(snapshot, merge, source, writes_change_data=strategy.writes_change_data, skipped=skipped)
         return cls(spark, snapshot, merge, source, strategy, rows)
 
     @property
@@ -69,8 +86,8 @@ class MergeWriter:
         matches: Matches,
         rewritten: Sequence[RewrittenFile],
         candidates: Sequence[ScanFile],
-    ) -> tuple[WrittenFiles | None, int]:
-        """The files written, None when no row could be; and how many rows were inserted.
+    ) -> MergedRows:
+        """Write everything.
 
         `rewritten` are the files whose other rows are copied, and `candidates` those in which a source row can have
         a match.
@@ -82,13 +99,14 @@ class MergeWriter:
             deleted = [(item.file, item.deleted_rows) for item in matches.files]
             frames += [self._deleted_rows(_select_rows(deleted))] if any(rows for _, rows in deleted) else []
         if not frames:
-            return None, 0
+            return MergedRows()
         # Counted at the very end of the query: where a shuffle turns out to be empty, Spark drops what is below it,
         # counters included.
         is_new = self.columns.is_inserted
         if self.strategy.writes_change_data:
             is_new += f" AND {self.columns.change_type} IS NULL"
-        rows, counting = border.observe_metrics(self._union(frames), {"inserted": f"count_if({is_new})"})
+        observed = {"inserted": f"count_if({is_new})", **self.rows.numbering.metrics(self.columns.is_inserted)}
+        rows, counting = border.observe_metrics(self._union(frames), observed)
         written = write_files(
             self.spark,
             rows,
@@ -97,7 +115,8 @@ class MergeWriter:
             extra_columns=self.rows.ids.in_files if self.rows.ids else None,
         )
         try:
-            return written, int(border.wait_for_metrics(counting)["inserted"])
+            answers = border.wait_for_metrics(counting)
+            return MergedRows(written, int(answers["inserted"]), self.rows.numbering.read_used(answers))
         except InternalError:
             discard(self.snapshot.store, [written])
             raise

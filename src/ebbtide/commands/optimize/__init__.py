@@ -1,1 +1,1 @@
-"""How is a table laid out anew without changing a row? OPTIMIZE: small files together, rows in a better order."""
+"""How are the files of a table rewritten without changing a row? OPTIMIZE: fewer files, or rows in a better order."""

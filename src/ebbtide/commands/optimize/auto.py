@@ -1,4 +1,4 @@
-"""When are small files put together without being asked?
+"""When are small files put together without anybody asking for it?
 
 After a command that changed rows, if the session or the table wants it (`delta.autoOptimize.autoCompact`), and a
 partition that the command wrote to has enough small files. The command has landed by then: a failure here is logged and

@@ -37,7 +37,7 @@ from ebbtide.protocol.schema import (
 from ebbtide.scan import PositionedScan, ScanFile
 from ebbtide.write import WriteTarget, indexed_columns
 
-__all__ = ["CurveOrder", "check_cluster_columns", "check_zorder_columns", "interleaved"]
+__all__ = ["CurveOrder", "check_cluster_columns", "check_zorder_columns", "interleave_bits"]
 
 # Of one column. More ranges would make the tree deeper and the order little better.
 _MOST_BITS: Final = 8
@@ -60,9 +60,9 @@ class CurveOrder:
     def is_kept(self) -> bool:
         return False
 
-    def sorted(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
+    def sort(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
         del spark
-        values = [".".join(map(border.quoted, path)) for path in self.columns]
+        values = [".".join(map(border.quote_name, path)) for path in self.columns]
         names = border.HelperNames(scan.columns)
         rows, helpers = scan.frame, []
         if len(values) > 1:
@@ -71,10 +71,11 @@ class CurveOrder:
         keys = [F.expr(text) for text in (*helpers, *values)]
         parts = max(1, sum(file.add.size for file in files) // self.target_bytes)
         divided = rows.repartition(1) if parts == 1 else rows.repartitionByRange(parts, *keys)
-        return divided.sortWithinPartitions(*keys).drop(*helpers)
+        # Spark sorts one number by its bits; with more keys it would compare rows.
+        return divided.sortWithinPartitions(*keys[: max(1, len(helpers))]).drop(*helpers)
 
 
-def interleaved(names: Sequence[str], bits: int) -> str:
+def interleave_bits(names: Sequence[str], bits: int) -> str:
     """SQL for the number whose bits are those of the columns in turn, the highest bits first."""
     terms = [
         f"shiftleft(shiftright({name}, {bit}) & 1L, {bit * len(names) + len(names) - 1 - place})"
@@ -106,7 +107,7 @@ def _with_curve(
                 for place, (number, value) in enumerate(zip(numbers, values, strict=True))
             }
         )
-    return found.withColumn(curve, F.expr(interleaved(numbers, bits))).drop(bounds, *numbers)
+    return found.withColumn(curve, F.expr(interleave_bits(numbers, bits))).drop(bounds, *numbers)
 
 
 def _bounds(rows: DataFrame, values: Sequence[str], ranges: int, num_rows: int | None) -> Column:

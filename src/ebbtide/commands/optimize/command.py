@@ -1,4 +1,4 @@
-"""How is a table laid out anew?
+"""How are the files of a table rewritten without changing a row?
 
 `OptimizeCommand` makes a plan (`optimize.planning`), copies its groups of files side by side (`optimize.copying`), and
 replaces the old files by the new ones in one commit, or in one commit per group. Rows only move: every action says
@@ -21,6 +21,7 @@ from ebbtide.commands.optimize.planning import LayoutPlan, plan_layout
 from ebbtide.commands.optimize.request import OptimizeRequest
 from ebbtide.commands.optimize.results import OptimizeMetrics, OptimizeResult
 from ebbtide.commands.optimize.work import Relayout, copy_groups
+from ebbtide.commands.results import format_count
 from ebbtide.commands.row_level.command import RowLevelCommand
 from ebbtide.commands.row_level.committing import begin_transaction
 from ebbtide.commands.row_level.counters import elapsed_ms
@@ -83,15 +84,17 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
         on_left: Callable[[GroupCopy], None],
     ) -> None:
         done = 0
+        groups = format_count(len(plan.groups), "group")
+        files = format_count(sum(len(group.files) for group in plan.groups), "file")
 
         def count(copy: GroupCopy) -> None:
             nonlocal done
             on_done(copy)
             done += 1
-            self.on_phase(f"Rewriting files: {done:,} of {len(plan.groups):,} groups done")
+            self.on_phase(f"Rewriting {files}: {done:,} of {groups} done")
 
         if plan.groups:
-            self.on_phase(f"Rewriting files: {len(plan.groups):,} groups")
+            self.on_phase(f"Rewriting {files}: 0 of {groups} done")
         copier = self.copier(plan)
         copies = [self.in_thread(partial(self._copy_one, copier, snapshot, group)) for group in plan.groups]
         copy_groups(copies, threads=self.request.settings.threads, on_done=count, on_left=on_left)

@@ -1,8 +1,9 @@
 """How are the live rows of a group of files copied into new ones?
 
-The rows are sorted before they are written: by file and physical position (`KEPT_ORDER`), or by a key that the caller
-computes from the columns (`optimize.clustering`). Spark reads files in an order of its own, so it is the sort alone
-that makes the order of the copy known, and with it the place of every row (`optimize.positions`).
+They are written in one order: file after file and by physical position (`KEPT_ORDER`), or by a key that is computed
+from the columns (`optimize.clustering`). Only if the order is known, the place of every row is (`optimize.positions`).
+Spark reads files in an order of its own. So larger files are read in turn, which is checked (`optimize.in_turn`), and
+many small ones are sorted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
+from ebbtide.commands.optimize.in_turn import rows_in_turn
 from ebbtide.commands.row_level.counters import logical_rows
 from ebbtide.commands.row_level.work import FileWork
 from ebbtide.errors import InternalError
@@ -60,7 +62,7 @@ class RowOrder(Protocol):
     def is_kept(self) -> bool:
         """Whether the place of each row follows from its place in the old files."""
 
-    def sorted(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
+    def sort(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
         """The rows in the order in which they are to be written, in as many parts as there shall be files."""
 
 
@@ -72,7 +74,7 @@ class KeptOrder:
     def is_kept(self) -> bool:
         return True
 
-    def sorted(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
+    def sort(self, spark: SparkSession, scan: PositionedScan, files: Sequence[ScanFile]) -> DataFrame:
         size = sum(file.add.size for file in files)
         is_many_small = size < len(files) * _OPENING_BYTES
         rows, place = with_places(spark, scan, files)
@@ -103,14 +105,18 @@ def with_places(spark: SparkSession, scan: PositionedScan, files: Sequence[ScanF
 
 @dataclass(frozen=True, slots=True)
 class SparkCopier:
-    """Copies with Spark, in the given order. `clustering_provider` is what new files say about who sorted them."""
+    """Copies with Spark, in the given order. `clustering_provider` is what new files say about who sorted them.
+
+    `target` is what the table will be when the copies are committed; None: what it is.
+    """
 
     spark: SparkSession
     order: RowOrder
     clustering_provider: str | None = None
+    target: WriteTarget | None = None
 
     def __call__(self, snapshot: Snapshot, files: Sequence[ScanFile], *, times_redone: int = 0) -> GroupCopy:
-        written = _write(self.spark, snapshot, files, self.order)
+        written = _write(self.spark, snapshot, files, self.order, self.target or WriteTarget.of(snapshot))
         if self.clustering_provider is not None:
             adds = tuple(replace(add, clustering_provider=self.clustering_provider) for add in written.adds)
             written = replace(written, adds=adds)
@@ -119,18 +125,33 @@ class SparkCopier:
         return GroupCopy(tuple(files), work, keeps_row_ids, self.order.is_kept, times_redone)
 
 
-def _write(spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], order: RowOrder) -> WrittenFiles:
+def _write(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], order: RowOrder, target: WriteTarget
+) -> WrittenFiles:
     ids = RowIdColumns.of(snapshot)
-    target = WriteTarget.of(snapshot)
+    in_turn = rows_in_turn(spark, snapshot, files, row_ids=ids) if order.is_kept else None
+    if in_turn is not None:
+        written = _write_rows(spark, snapshot, files, in_turn.frame, target)
+        if in_turn.came_in_order():
+            return written
+        discard(snapshot.store, [written])
     scan = scan_with_positions(spark, snapshot, files, row_ids=ids)
-    rows = order.sorted(spark, scan, files).drop(scan.file_column, scan.row_column)
+    rows = order.sort(spark, scan, files).drop(scan.file_column, scan.row_column)
+    return _write_rows(spark, snapshot, files, rows, target)
+
+
+def _write_rows(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], rows: DataFrame, target: WriteTarget
+) -> WrittenFiles:
+    ids = RowIdColumns.of(snapshot)
     written = write_files(
         spark,
         rows,
         target,
         extra_columns=None if ids is None else ids.in_files,
         data_change=False,
-        partition=_texts(files[0].add.partition_values, target.physical_partition_names),
+        # By the names that the log has now.
+        partition=_texts(files[0].add.partition_values, WriteTarget.of(snapshot).physical_partition_names),
     )
     _check_count(snapshot, files, written)
     return written

@@ -1,11 +1,11 @@
 """What becomes of a copy when winners changed the files that were copied?
 
-A vector that only grew: the rows it gained are in the copy and must not come back. Their places in the new files are
-known (`optimize.positions`), so they are marked there, and the copy stands. Rewriting a gigabyte because somebody
+If a vector only grew, the rows it gained are in the copy and must not come back. Their places in the new files are
+known (`optimize.positions`), so they are marked there, and the copy stays valid. Rewriting a gigabyte because somebody
 deleted a row would lose the next race as well.
 
-Everything else makes the copy wrong, and the files are copied again: a file is gone, or got rows back (a RESTORE); the
-order of the copy is not that of the files; the table writes no vectors any more.
+Anything else makes the copy wrong, and the files are copied again: a file is gone, or got rows back (a RESTORE); the
+copy is in another order than the files; the table no longer writes vectors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Follower:
         now = self._by_path(copy)
         return [now[path] for path in map(self._canonical, copy.files) if path in now]
 
-    def moved(self, copy: GroupCopy) -> GroupCopy | None:
+    def bring_up_to_date(self, copy: GroupCopy) -> GroupCopy | None:
         """The same copy as a replacement of the files as they are now; None when they must be copied again."""
         now = self.live_now(copy)
         if len(now) != len(copy.files):

@@ -52,12 +52,14 @@ class FileGroup:
 class PackingRules:
     """Files below `min_bytes` are put together up to `target_bytes`.
 
-    A file with a larger share of marked rows than `max_deleted_share` is rewritten whatever its size.
+    A file with a larger share of marked rows than `max_deleted_share` is rewritten whatever its size. Fewer small files
+    than `min_group_files` stay as they are.
     """
 
     target_bytes: int
     min_bytes: int
     max_deleted_share: float
+    min_group_files: int = 2
 
     def is_small(self, add: AddFile) -> bool:
         return add.size < self.min_bytes
@@ -68,6 +70,10 @@ class PackingRules:
             return False
         physical = num_records(add.stats)
         return not physical or add.num_marked_rows / physical > self.max_deleted_share
+
+    def is_worth_it(self, group: FileGroup) -> bool:
+        """Whether there are enough files to put together, or marked rows to leave out on the way."""
+        return len(group.files) >= self.min_group_files or any(map(self.is_worn, group.files))
 
 
 def has_marked_rows(add: AddFile) -> bool:
@@ -90,8 +96,7 @@ def choose_groups(files: pa.Table, rules: PackingRules) -> list[FileGroup]:
     has_vector = pc.is_valid(files["deletion_vector"])
     may_matter = pc.or_(pc.less(files["size"], rules.min_bytes), has_vector)
     chosen = [add for add in add_files(files.filter(may_matter)) if rules.is_small(add) or rules.is_worn(add)]
-    packed = pack(chosen, rules.target_bytes)
-    return [group for group in packed if len(group.files) > 1 or rules.is_worn(group.files[0])]
+    return list(filter(rules.is_worth_it, pack(chosen, rules.target_bytes)))
 
 
 def pack(files: Iterable[AddFile], target_bytes: int) -> list[FileGroup]:
@@ -126,7 +131,7 @@ def unclustered_groups(files: pa.Table, rules: PackingRules, provider: str) -> l
     adds = list(add_files(files))
     fresh = [add for add in adds if add.clustering_provider is None]
     ours = [add for add in adds if add.clustering_provider == provider and (rules.is_small(add) or rules.is_worn(add))]
-    is_worth_it = bool(fresh) or len(ours) > 1 or any(map(rules.is_worn, ours))
+    is_worth_it = bool(fresh) or len(ours) >= rules.min_group_files or any(map(rules.is_worn, ours))
     return whole_partitions([*fresh, *ours]) if is_worth_it else []
 
 

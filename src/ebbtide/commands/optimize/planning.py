@@ -37,7 +37,7 @@ from ebbtide.log import Snapshot, add_files
 from ebbtide.log.detail import clustering_paths
 from ebbtide.protocol.actions import AddFile
 
-__all__ = ["LayoutPlan", "bind_partitions", "packing_rules", "plan_layout", "plan_nothing"]
+__all__ = ["LayoutPlan", "bind_partitions", "packing_rules", "plan_layout", "plan_nothing", "plan_whole_table"]
 
 # Who sorted a file, so that other engines do not sort it again. See "Clustered Table" in PROTOCOL.md.
 CLUSTERING_PROVIDER: Final = "ebbtide"
@@ -67,13 +67,11 @@ class LayoutPlan:
         if not self.order.is_kept:
             return whole_partitions(files)
         packed = pack(files, self.rules.target_bytes)
-        if self.purpose == "purge":
-            return packed
-        return [group for group in packed if len(group.files) > 1 or self.rules.is_worn(group.files[0])]
+        return packed if self.purpose == "purge" else list(filter(self.rules.is_worth_it, packed))
 
     def shown_predicate(self) -> str:
         """The condition for the history: JSON text inside a string, as Delta does it."""
-        shown = [] if self.where is None else [self.where.shown]
+        shown = [] if self.where is None else [self.where.display_text]
         shown += sorted(_shown_partition(partition) for partition in self.partitions or () if partition)
         return orjson.dumps(shown).decode()
 
@@ -108,22 +106,21 @@ class LayoutPlan:
 
 def plan_layout(spark: SparkSession, snapshot: Snapshot, request: OptimizeRequest) -> LayoutPlan:
     """The plan for this table; refuses what cannot be carried out, before any work."""
-    cluster_by = clustering_paths(snapshot)
-    if cluster_by:
+    if clustering_paths(snapshot):
         _refuse_beside_clustering(request)
     plan = plan_nothing(spark, snapshot, request)
-    considered, rules = plan.considered, plan.rules
-    if cluster_by:
-        order = CurveOrder(check_cluster_columns(snapshot, cluster_by), rules.target_bytes)
-        groups = unclustered_groups(considered, rules, CLUSTERING_PROVIDER)
-        return replace(plan, groups=tuple(groups), order=order, cluster_by=order.columns)
     if request.zorder_by:
         is_checked = request.settings.checks_statistics
         columns = check_zorder_columns(spark, snapshot, request.zorder_by, checks_statistics=is_checked)
-        groups = whole_partitions(add_files(considered))
-        order = CurveOrder(columns, rules.target_bytes)
+        groups = whole_partitions(add_files(plan.considered))
+        order = CurveOrder(columns, plan.rules.target_bytes)
         return replace(plan, groups=tuple(groups), order=order, zorder_by=request.zorder_by)
-    return replace(plan, groups=tuple(choose_groups(considered, rules)))
+    return _choose_files(snapshot, plan)
+
+
+def plan_whole_table(snapshot: Snapshot, settings: OptimizeSettings) -> LayoutPlan:
+    """The plan without a condition and without an order of the caller's: the log alone decides, so no Spark."""
+    return _choose_files(snapshot, _plan_for(snapshot, settings, snapshot.files))
 
 
 def plan_nothing(spark: SparkSession, snapshot: Snapshot, request: OptimizeRequest) -> LayoutPlan:
@@ -132,8 +129,22 @@ def plan_nothing(spark: SparkSession, snapshot: Snapshot, request: OptimizeReque
     considered = snapshot.files if where is None else where.candidates(spark, snapshot)
     if request.partitions is not None:
         considered = files_in(considered, request.partitions)
-    rules = packing_rules(snapshot, request.settings)
-    return LayoutPlan(considered, (), rules, KEPT_ORDER, where, partitions=request.partitions, purpose=request.purpose)
+    plan = _plan_for(snapshot, request.settings, considered)
+    return replace(plan, where=where, partitions=request.partitions, purpose=request.purpose)
+
+
+def _plan_for(snapshot: Snapshot, settings: OptimizeSettings, considered: pa.Table) -> LayoutPlan:
+    return LayoutPlan(considered, (), packing_rules(snapshot, settings), KEPT_ORDER, None)
+
+
+def _choose_files(snapshot: Snapshot, plan: LayoutPlan) -> LayoutPlan:
+    """Small and worn files; on a clustered table also those that nobody has sorted."""
+    cluster_by = clustering_paths(snapshot)
+    if not cluster_by:
+        return replace(plan, groups=tuple(choose_groups(plan.considered, plan.rules)))
+    order = CurveOrder(check_cluster_columns(snapshot, cluster_by), plan.rules.target_bytes)
+    groups = unclustered_groups(plan.considered, plan.rules, CLUSTERING_PROVIDER)
+    return replace(plan, groups=tuple(groups), order=order, cluster_by=order.columns)
 
 
 def _refuse_beside_clustering(request: OptimizeRequest) -> None:
@@ -154,7 +165,7 @@ def _refuse_beside_clustering(request: OptimizeRequest) -> None:
 def packing_rules(snapshot: Snapshot, settings: OptimizeSettings) -> PackingRules:
     target = settings.target_bytes or snapshot.properties.target_file_size or DEFAULT_TARGET_BYTES
     smallest = target if settings.min_bytes is None else settings.min_bytes
-    return PackingRules(target, smallest, settings.max_deleted_share)
+    return PackingRules(target, smallest, settings.max_deleted_share, settings.min_group_files)
 
 
 def bind_partitions(spark: SparkSession, snapshot: Snapshot, where: str | Column | None) -> BoundCondition | None:

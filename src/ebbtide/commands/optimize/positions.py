@@ -5,8 +5,8 @@ were marked when the files were read. So the place of a row follows from countin
 
     place of row r of file i  =  live rows of the files before i  +  r  -  rows of file i that were marked before r
 
-and the new files share these places out among themselves in their own order, as many as each has rows. How many rows
-the files have is what their footers say, not what the log claims. Nothing here reads a file.
+The new files take these places in order, each as many as it has rows. How many rows a file has is what its footer
+says, not what the log claims. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.errors import InternalError
 
-__all__ = ["CopiedFile", "carry_over"]
+__all__ = ["CopiedFile", "carry_over", "squared_shifts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def carry_over(copied: Sequence[CopiedFile], rows_of_new_files: Sequence[int]) -
         gained = file.newly_marked
         gained.check_rows_below(file.num_rows)
         if gained:
-            places = places | gained.renumbered(file.left_out, first=first)
+            places = places | gained.renumber(file.left_out, first=first)
     return list(_shared_out(places, rows_of_new_files))
 
 
@@ -70,3 +70,18 @@ def _shared_out(places: RowIndexSet, rows_of_new_files: Sequence[int]) -> Iterat
     for count in rows_of_new_files:
         yield places.part(start, start + count)
         start += count
+
+
+def squared_shifts(files: Sequence[tuple[int, RowIndexSet]]) -> int:
+    """By how much rows move up in a copy: the squares of that, summed over all copied rows.
+
+    Of each file its physical rows and those that are left out. A row moves up by the rows left out before it.
+    """
+    total = shift = 0
+    for num_rows, left_out in files:
+        start = 0
+        for row in left_out:
+            total += shift * shift * (row - start)
+            shift, start = shift + 1, row + 1
+        total += shift * shift * (num_rows - start)
+    return total

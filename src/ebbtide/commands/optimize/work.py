@@ -1,8 +1,8 @@
 """What has an OPTIMIZE written, and how does it follow a concurrent writer?
 
-One `GroupCopy` per group of files. When another writer wins, a copy whose files nobody touched stands. Of the others
-`optimize.following` says whether they can be moved; what cannot is copied again, from the files as they are now. Nobody
-depends on a compaction, so a group that keeps losing is given up: the next OPTIMIZE finds its files again.
+One `GroupCopy` per group of files. When another writer wins, a copy whose files nobody touched stays valid.
+`optimize.following` brings the others up to date where it can; the rest are copied again, from the files as they are
+now. Nobody depends on a compaction, so a group that keeps losing is given up: the next OPTIMIZE finds its files again.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class Relayout:
 
     def follow(self, lost: Lost, /) -> Relayout:
         """The same on top of the winners."""
-        changes = lost.changes()
+        changes = lost.file_changes()
         touched = [copy for copy in self.copies if not changes.leaves_alone(file.add.path for file in copy.files)]
         return self.moved_to(lost.newest, touched)
 
     def moved_to(self, newest: Snapshot, touched: Sequence[GroupCopy], *, again: bool = False) -> Relayout:
-        """The same on a newer version, in which files of these copies may have changed; `again`: copied anew."""
+        """The same on a newer version, in which files of these copies may have changed; `again`: copied once more."""
         moved = replace(self, snapshot=newest, copies=[copy for copy in self.copies if copy not in touched])
         try:
             moved.take_over(touched, again=again)
@@ -103,7 +103,7 @@ class Relayout:
         follower = Follower(self.snapshot, self.request.options)
         left: list[tuple[list[ScanFile], int]] = []
         for copy in touched:
-            moved = None if again else follower.moved(copy)
+            moved = None if again else follower.bring_up_to_date(copy)
             if moved is not None:
                 self.copies.append(moved)
             elif copy.times_redone >= _MOST_TIMES_REDONE:

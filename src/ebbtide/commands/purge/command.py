@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-import pyarrow.compute as pc
+import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 
 from ebbtide.commands.optimize.command import OptimizeCommand
@@ -24,11 +24,12 @@ from ebbtide.commands.optimize.packing import pack
 from ebbtide.commands.optimize.planning import LayoutPlan, plan_nothing
 from ebbtide.commands.optimize.request import OptimizeRequest, OptimizeSettings
 from ebbtide.commands.optimize.results import OptimizeMetrics
-from ebbtide.commands.purge.dropped_columns import files_with_dropped_columns
+from ebbtide.commands.purge.choosing import choose_purge_files
 from ebbtide.commands.purge.results import PurgeResult
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.counters import elapsed_ms
-from ebbtide.log import Snapshot, add_files
+from ebbtide.log import Snapshot
+from ebbtide.protocol.actions import AddFile
 from ebbtide.storage import ObjectStore
 
 __all__ = ["PurgeCommand", "PurgePass", "PurgeRequest"]
@@ -59,13 +60,17 @@ class PurgePass(OptimizeCommand):
     def plan(self, snapshot: Snapshot) -> LayoutPlan:
         self.on_phase("Choosing files")
         plan = plan_nothing(self.spark, snapshot, self.request)
-        has_vector = pc.is_valid(plan.considered["deletion_vector"])
-        chosen = list(add_files(plan.considered.filter(has_vector)))
-        if self.looks_for_columns:
-            others = list(add_files(plan.considered.filter(pc.invert(has_vector))))
-            storage_options = self.request.options.storage_options
-            chosen += files_with_dropped_columns(snapshot, others, storage_options=storage_options)
+        chosen = self.choose(snapshot, plan.considered)
         return replace(plan, groups=tuple(pack(chosen, plan.rules.target_bytes)))
+
+    def choose(self, snapshot: Snapshot, considered: pa.Table) -> list[AddFile]:
+        """The files to rewrite."""
+        return choose_purge_files(
+            snapshot,
+            considered,
+            looks_for_columns=self.looks_for_columns,
+            storage_options=self.request.options.storage_options,
+        )
 
 
 @dataclass(slots=True)

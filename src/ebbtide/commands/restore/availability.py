@@ -1,8 +1,8 @@
 """Are the files that a version needs still there?
 
 VACUUM deletes data files and deletion vectors that no newer version needs. Before a commit brings files back into the
-table, every one of them and every vector is looked at in storage: a table that names a file which is gone cannot be
-read. A data file of another size than the log says was cut short or replaced, and is refused too.
+table, each of them and each vector is looked for in storage: a table that names a missing file cannot be read. A data
+file of another size than the log says was cut short or replaced, and is refused too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore, open_store
-from ebbtide.storage.prefetch import prefetched
+from ebbtide.storage.prefetch import prefetch
 
 __all__ = ["MissingFiles", "find_missing_files"]
 
@@ -35,7 +35,7 @@ class MissingFiles:
 
     def refusal(self, table_url: str, version: int, remedy: str) -> MissingDataFileError:
         counted = [
-            f"{len(paths)} {noun}{'' if len(paths) == 1 else 's'} ({_shown(paths)})"
+            f"{len(paths)} {noun}{'' if len(paths) == 1 else 's'} ({_list_first(paths)})"
             for noun, paths in (("data file", self.data), ("deletion-vector file", self.vectors))
             if paths
         ]
@@ -56,7 +56,7 @@ def find_missing_files(
     places = _Places(store, config, storage_options)
     listed = list(adds)
     missing = []
-    sizes = prefetched(_size, [places.of_path(add.path) for add in listed], ahead=_LOOKS_AT_ONCE)
+    sizes = prefetch(_size, [places.of_path(add.path) for add in listed], ahead=_LOOKS_AT_ONCE)
     for add, size in zip(listed, sizes, strict=True):
         if size is None:
             missing.append(add.path)
@@ -70,7 +70,7 @@ def find_missing_files(
         for add in listed
         if add.deletion_vector is not None and add.deletion_vector.is_on_disk
     }
-    found = zip(vectors.values(), prefetched(_size, list(vectors.values()), ahead=_LOOKS_AT_ONCE), strict=True)
+    found = zip(vectors.values(), prefetch(_size, list(vectors.values()), ahead=_LOOKS_AT_ONCE), strict=True)
     return MissingFiles(tuple(missing), tuple(place.path for place, size in found if size is None))
 
 
@@ -114,5 +114,5 @@ def _size(place: _Place) -> int | None:
         return None
 
 
-def _shown(paths: tuple[str, ...]) -> str:
+def _list_first(paths: tuple[str, ...]) -> str:
     return f"{', '.join(paths[:_SHOWN])}{', ...' if len(paths) > _SHOWN else ''}"

@@ -1,12 +1,13 @@
 """How does a table show an older version again?
 
-    version or time -> the snapshot then, and the snapshot now
+    version or time -> the older snapshot, and the newest one
                     -> their difference by (path, vector): adds with their old vectors, tombstones for the others
                     -> every file and vector that comes back is looked at in storage
-                    -> one commit, with the definition of then
+                    -> one commit, with the older definition
 
-No data is read or written, and no Spark is needed. When another writer commits first, the difference is taken anew from
-the newest version: the result is as if the RESTORE had begun after it. The versions in between stay in the history.
+No data is read or written, and no Spark is needed. When another writer commits first, the difference is computed again
+from the newest version: the result is as if the RESTORE had begun after it. The versions in between stay in the
+history.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ebbtide.commands.row_level.counters import now_ms
 from ebbtide.errors import RequestError, VersionNotFoundError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.log.commit_times import version_at_timestamp
+from ebbtide.log.file_retention import ensure_files_retained
 from ebbtide.protocol.actions import Action
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.storage import ObjectStore
@@ -47,7 +49,7 @@ class Moment:
     """A time, and how the history is to show it."""
 
     timestamp_ms: int
-    shown: str
+    display_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class RestoreRequest:
     ignores_missing_files: bool = False
     may_downgrade: bool = False
     dry_run: bool = False
+    # Whether a version is refused that is older than the time for which the table keeps removed files.
+    enforces_retention: bool = False
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.moment is None):
@@ -83,6 +87,8 @@ def restore_table(request: RestoreRequest, *, on_phase: Callable[[str], None] = 
     current = transaction.snapshot
     ensure_writable(current.protocol, current.metadata)
     wanted = _wanted_snapshot(request, current)
+    if request.enforces_retention:
+        ensure_files_retained(wanted, newest=current)
     if wanted.version == current.version:
         unchanged = RestoreMetrics(current.size_in_bytes, current.num_files)
         return RestoreResult(None, wanted.version, unchanged, request.store.url)
@@ -162,7 +168,7 @@ class _Work:
         moment = self.request.moment
         return Operation(
             "RESTORE",
-            {"version": self.request.version, "timestamp": None if moment is None else moment.shown},
+            {"version": self.request.version, "timestamp": None if moment is None else moment.display_text},
             self.metrics.operation_metrics,
             user_metadata=self.request.options.user_metadata,
         )
@@ -177,7 +183,7 @@ class _Work:
 
 @dataclass(slots=True)
 class _Follower:
-    """Takes the difference anew when another writer won."""
+    """Computes the difference again when another writer won."""
 
     work: _Work
 

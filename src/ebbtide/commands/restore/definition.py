@@ -8,19 +8,18 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
-
-import orjson
 
 from ebbtide.log import Snapshot
 from ebbtide.log.commit_times import in_commit_times
 from ebbtide.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import is_feature_supported, supported_features, upgrade_protocol_for
+from ebbtide.protocol.identity_columns import keep_marks
 from ebbtide.protocol.json_fields import load_json_object
 
-__all__ = ["definition_changes", "merge_protocols", "restored_metadata", "with_identity_marks"]
+__all__ = ["definition_changes", "merge_protocols", "restored_metadata"]
 
 _CLUSTERING: Final = "delta.clustering"
 _NO_CLUSTERING: Final = '{"clusteringColumns":[]}'
@@ -31,9 +30,6 @@ _ROW_ID_COLUMNS: Final = (
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
-_STEP: Final = "delta.identity.step"
-_MARK: Final = "delta.identity.highWaterMark"
-_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
 def definition_changes(wanted: Snapshot, current: Snapshot, *, may_downgrade: bool) -> list[Action]:
@@ -58,11 +54,7 @@ def merge_protocols(one: Protocol, other: Protocol) -> Protocol:
 
 def restored_metadata(wanted: Snapshot, current: Snapshot) -> Metadata:
     """The metadata of `wanted`, with what never goes back taken from `current`."""
-    return replace(
-        wanted.metadata,
-        schema_string=with_identity_marks(wanted.metadata.schema_string, current.metadata.schema_string),
-        configuration=_configuration(wanted, current),
-    )
+    return replace(keep_marks(wanted.metadata, current.metadata), configuration=_configuration(wanted, current))
 
 
 def _configuration(wanted: Snapshot, current: Snapshot) -> dict[str, str]:
@@ -85,44 +77,6 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-# --- identity columns -------------------------------------------------------------------------------------------------
-
-
-def with_identity_marks(schema_string: str, newest_schema_string: str) -> str:
-    """The schema, with identity columns that go on where the newest schema stopped: no value is given twice."""
-    if _STEP not in schema_string or _MARK not in newest_schema_string:
-        return schema_string
-    schema = load_json_object(schema_string, source="the schema to restore")
-    newest = load_json_object(newest_schema_string, source="the schema of the table")
-    marks = {_physical_name(field): field["metadata"].get(_MARK) for field in _identity_columns(newest)}
-    is_changed = False
-    for field in _identity_columns(schema):
-        metadata, mark = field["metadata"], marks.get(_physical_name(field))
-        if isinstance(mark, int) and _is_further(mark, metadata):
-            metadata[_MARK] = mark
-            is_changed = True
-    return orjson.dumps(schema).decode() if is_changed else schema_string
-
-
-def _identity_columns(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Identity columns are never nested."""
-    for field in schema["fields"]:
-        if isinstance((field.get("metadata") or {}).get(_STEP), int):
-            yield field
-
-
-def _is_further(mark: int, metadata: Mapping[str, Any]) -> bool:
-    """Whether the mark lies beyond the column's own, in the direction of its steps."""
-    own = metadata.get(_MARK)
-    if not isinstance(own, int):
-        return True
-    return mark > own if metadata[_STEP] > 0 else mark < own
-
-
-def _physical_name(field: Mapping[str, Any]) -> str:
-    return str(field["metadata"].get(_PHYSICAL_NAME, field["name"]))
-
-
 # --- domains ----------------------------------------------------------------------------------------------------------
 
 
@@ -133,10 +87,10 @@ def _clustering_changes(wanted: Snapshot, current: Snapshot) -> list[Action]:
     if not is_clustered and now is None:
         return []
     configuration = then.configuration if is_clustered and then is not None else _NO_CLUSTERING
-    if now is not None and _parsed(now.configuration) == _parsed(configuration):
+    if now is not None and _parse_clustering(now.configuration) == _parse_clustering(configuration):
         return []
     return [DomainMetadata(_CLUSTERING, configuration, removed=False)]
 
 
-def _parsed(configuration: str) -> Mapping[str, Any]:
+def _parse_clustering(configuration: str) -> Mapping[str, Any]:
     return load_json_object(configuration, source=f"the domain {_CLUSTERING}")

@@ -1,7 +1,7 @@
 """Which files have to come back, and which have to go, for a table to show another version again?
 
-Files are compared by (path, deletion vector): a file that is live in both versions with other vectors goes with the one
-and comes back with the other. What is live in both as it is stays untouched. Only the log is compared.
+Files are compared by (path, deletion vector): a file that is live in both versions with different vectors is removed
+with the one and added with the other. A file with the same vector in both stays as it is. Only the log is compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SnapshotDifference:
 
     def adds(self) -> Iterator[AddFile]:
         """The files that come back, with the vectors, statistics and row ids that they had."""
-        return (replace(add, data_change=True) for add in add_files(self.restored))
+        return add_files(self.restored, data_change=True)
 
     def removes(self, timestamp_ms: int) -> Iterator[RemoveFile]:
         """The tombstones of the others, with the vectors that they have now."""

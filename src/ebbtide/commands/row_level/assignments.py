@@ -4,7 +4,7 @@
 
 A target is a column or a field of a struct at any depth; a value is an expression over the *old* row. Targets are
 found in the table's schema and may not overlap. Spark's analyser checks the values before any work is done, and they
-are cast to the type of their target by the rules of store assignment. A struct with a target inside is built anew: its
+are cast to the type of their target by the rules of store assignment. A struct with a target inside is rebuilt: its
 other fields keep their values, and a struct that was null becomes one whose other fields are null, as in the reference.
 
 A value is computed once per row, even if it is random and read more than once later.
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
-from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
+from ebbtide.errors import InvalidPredicateError, RequestError, SchemaMismatchError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField, StructType, split_column_path
 from ebbtide.scan.conditions import empty_frame
@@ -53,7 +53,7 @@ class Target:
     field: StructField
 
     @property
-    def shown(self) -> str:
+    def dotted_name(self) -> str:
         return ".".join(self.path)
 
 
@@ -79,7 +79,7 @@ class BoundAssignments:
         """The columns that get a new value, or a new field, in lower case."""
         return frozenset(assignment.target.path[0].lower() for assignment in self.assignments)
 
-    def applied(self, frame: DataFrame, *, only: str | None = None, old_row: str | None = None) -> DataFrame:
+    def apply(self, frame: DataFrame, *, only: str | None = None, old_row: str | None = None) -> DataFrame:
         """The rows with their new values. `frame` has the table's columns; its other columns are kept, after them.
 
         `only` names a column that is true for rows to change; the others stay, and no value is computed for them.
@@ -129,6 +129,8 @@ def bind_assignments(
     schema = snapshot.schema
     is_exact = border.is_case_sensitive(spark)
     targets = [find_target(schema, name, alias=alias, is_exact=is_exact) for name, _ in assignments]
+    for target in targets:
+        refuse_identity(target.field)
     _refuse_overlaps(targets)
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
@@ -139,7 +141,7 @@ def bind_assignments(
     found = BoundAssignments(schema, tuple(bound), alias, policy)
     # Types that cannot be stored are refused here, where nothing has been read yet.
     with border.spark_errors("reading the new values"), border.asking_the_analyser():
-        assert found.applied(frame).schema is not None
+        assert found.apply(frame).schema is not None
     return found
 
 
@@ -159,23 +161,20 @@ def find_target(schema: StructType, name: str, *, alias: str | None = None, is_e
             raise _not_a_struct(name, path)
         field = _field_of(fields, part, is_exact)
         if field is None:
-            raise _unknown(name, part, path, fields)
+            raise _unknown_column_error(name, part, path, fields)
         path.append(field.name)
         fields = field.type
     if field is None:
         raise RequestError(f"{name!r} does not name a column.")
-    top = schema.get(path[0])
-    if top is not None:
-        refuse_identity(top)
     return Target(tuple(path), field)
 
 
 def refuse_identity(field: StructField) -> None:
-    """RequestError for a column whose values only the engine that made the table may give."""
+    """SchemaMismatchError for a column that gives every row its number, once."""
     if field.is_identity:
-        raise RequestError(
-            f"'{field.name}' is an identity column: the engine that made the table gives it its values, once, and they "
-            "cannot be assigned. Leave it out of SET; insert rows with that engine.",
+        raise SchemaMismatchError(
+            f"'{field.name}' is an identity column: a row keeps the number that it got when it was inserted. Leave the "
+            "column out of SET.",
             error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
         )
 
@@ -209,10 +208,10 @@ def _value(value: str | Column, target: Target, spark: SparkSession, snapshot: S
     if isinstance(value, Column):
         return value
     if not value.strip():
-        raise RequestError(f"The new value of '{target.shown}' is empty. For an empty string write \"''\".")
+        raise RequestError(f"The new value of '{target.dotted_name}' is empty. For an empty string write \"''\".")
     if value.strip().lower() == "default" and snapshot.schema.get("default") is None:
         return default_value(target.field, WriteTarget.of(snapshot), spark)
-    with border.spark_errors(f"reading the new value {value!r} of '{target.shown}'"):
+    with border.spark_errors(f"reading the new value {value!r} of '{target.dotted_name}'"):
         return F.expr(value)
 
 
@@ -230,7 +229,7 @@ def _types_of(frame: DataFrame, values: Sequence[Column], targets: Sequence[Targ
 
 
 def _type_of(frame: DataFrame, value: Column, target: Target) -> T.DataType:
-    doing = f"reading the new value of '{target.shown}'"
+    doing = f"reading the new value of '{target.dotted_name}'"
     with border.spark_errors(doing), border.asking_the_analyser():
         try:
             # A filter refuses what reads or makes several rows: aggregates, windows, explode.
@@ -247,17 +246,17 @@ def _refuse_overlaps(targets: Sequence[Target]) -> None:
         for other in targets[index + 1 :]:
             shorter = min(len(one.path), len(other.path))
             if one.path[:shorter] == other.path[:shorter]:
-                shown = one.shown if one.path == other.path else f"{one.shown}, {other.shown}"
+                names = one.dotted_name if one.path == other.path else f"{one.dotted_name}, {other.dotted_name}"
                 raise RequestError(
-                    f"The SET columns overlap: {shown} would get more than one value. Keep one of them.",
+                    f"The SET columns overlap: {names} would get more than one value. Keep one of them.",
                     error_class="DELTA_CONFLICT_SET_COLUMN",
                 )
 
 
 def _not_of_one_row(target: Target) -> InvalidPredicateError:
     return InvalidPredicateError(
-        f"The new value of '{target.shown}' is unsupported: it looks at more rows than its own (a window or aggregate "
-        "function) or makes several. Compute it in a DataFrame and use merge.",
+        f"The new value of '{target.dotted_name}' is unsupported: it looks at more rows than its own (a window or "
+        "aggregate function) or makes several. Compute it in a DataFrame and use merge.",
         error_class="UNSUPPORTED_EXPR_FOR_OPERATOR",
     )
 
@@ -270,7 +269,7 @@ def _not_a_struct(name: str, path: Sequence[str]) -> RequestError:
     )
 
 
-def _unknown(name: str, part: str, path: Sequence[str], fields: StructType) -> UnknownColumnError:
+def _unknown_column_error(name: str, part: str, path: Sequence[str], fields: StructType) -> UnknownColumnError:
     where = f"'{'.'.join(path)}' has no struct field" if path else "the table has no column"
     hint = " A name with special characters is put in backticks." if "." in name or "-" in name else ""
     return UnknownColumnError(

@@ -111,13 +111,13 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         self.on_phase("Reading the log")
         transaction = begin_transaction(self.request)
         self.check_table(transaction.snapshot)
-        applied = set_transaction(self.request.options)
-        if has_landed(transaction, applied):
+        app_transaction = set_transaction(self.request.options)
+        if has_landed(transaction, app_transaction):
             return self.result(None)
         # Each question to Spark is translated where it is asked; this is for what nobody expected to fail.
         unexpected = spark_errors(f"changing the rows of {transaction.snapshot.store.url}")
         with unexpected, self.open_inputs(transaction.snapshot):
-            return self.commit(transaction, self.perform(transaction), started, applied)
+            return self.commit(transaction, self.perform(transaction), started, app_transaction)
 
     @contextmanager
     def open_snapshot(self) -> Iterator[Snapshot]:
@@ -131,17 +131,17 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
             yield snapshot
 
     def commit(
-        self, transaction: Transaction, work: Work[M], started: float, applied: SetTransaction | None = None
+        self, transaction: Transaction, work: Work[M], started: float, app_transaction: SetTransaction | None = None
     ) -> C:
         """Commit the work, following winners, or discard it. `started` is a moment of `time.monotonic`."""
         self.on_phase("Committing")
-        attempt = _Attempt(self, work, started, applied)
+        attempt = _Attempt(self, work, started, app_transaction)
         with discarding(attempt.discard):
             committed = transaction.commit(
                 attempt.work.actions(),
                 attempt.operation(),
                 rebase=attempt if self.request.options.conflicts == "rebase" else None,
-                set_transaction=attempt.applied,
+                set_transaction=attempt.app_transaction,
                 allow_empty=attempt.keeps_empty,
             )
         self.metrics = attempt.metrics()
@@ -166,11 +166,11 @@ class _Attempt(Generic[R, M, C]):
     command: RowLevelCommand[R, M, C]
     work: Work[M]
     started: float
-    applied: SetTransaction | None
+    app_transaction: SetTransaction | None
 
     @property
     def keeps_empty(self) -> bool:
-        return self.applied is not None and self.command.RECORDS_EMPTY_TRANSACTION
+        return self.app_transaction is not None and self.command.RECORDS_EMPTY_TRANSACTION
 
     def __call__(self, lost: Lost, /) -> Rebased | None:
         self.command.check_table(lost.newest)

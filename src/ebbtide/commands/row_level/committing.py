@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from pyspark.sql import SparkSession
 
+from ebbtide import spark_border as border
 from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.counters import now_ms
 from ebbtide.errors import CommitOutcomeUnknownError, DeltaError
@@ -58,14 +59,20 @@ def set_transaction(options: WriteOptions) -> SetTransaction | None:
     return SetTransaction(options.txn_app_id, options.txn_version, now_ms())
 
 
-def has_landed(transaction: Transaction, applied: SetTransaction | None) -> bool:
+def has_landed(transaction: Transaction, app_transaction: SetTransaction | None) -> bool:
     """Whether the table already has the application's transaction."""
-    return applied is not None and transaction.has_been_executed(applied.app_id, applied.version)
+    return app_transaction is not None and transaction.has_been_executed(
+        app_transaction.app_id, app_transaction.version
+    )
 
 
 def refresh_readers(spark: SparkSession, store: ObjectStore) -> None:
-    """Make cached readers of the table's path forget what they hold."""
-    spark.catalog.refreshByPath(store.spark_path)
+    """Make cached readers of the table's path forget what they hold.
+
+    The commit has landed, so nothing is raised: a Spark that cannot reach the store holds nothing of it.
+    """
+    with suppress(DeltaError), border.spark_errors(f"refreshing what Spark holds of {store.url}"):
+        spark.catalog.refreshByPath(store.spark_path)
 
 
 def run_after_commit(committed: Committed, options: WriteOptions) -> None:

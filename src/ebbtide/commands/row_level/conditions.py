@@ -38,7 +38,7 @@ class Matcher(Protocol):
     """Which rows an operation changes, chosen by a condition or by keys."""
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """For people, and for the commit's record."""
 
     @property
@@ -64,12 +64,12 @@ class BoundCondition:
     """A condition that was checked against this table.
 
     `column` is what to filter by, over a frame aliased `alias`; `text` is SQL of the same meaning where that is known;
-    `shown` is for the commit's record. `is_partition_only`: partition values alone decide it.
+    `display_text` is for the commit's record. `is_partition_only`: partition values alone decide it.
     """
 
     column: Column
     text: str | None
-    shown: str
+    display_text: str
     alias: str | None
     is_partition_only: bool
     is_row_local: bool = True
@@ -97,7 +97,7 @@ class KeyMatcher:
     on: tuple[str, ...]
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         return f"({', '.join(self.on)}) IN (keys of a DataFrame)"
 
     @property
@@ -142,7 +142,7 @@ def bind_matcher(spark: SparkSession, snapshot: Snapshot, request: DeleteRequest
         return None
     if isinstance(request.condition, MatchingKeys):
         return bind_keys(spark, snapshot, request.condition)
-    return bind_condition(spark, snapshot, request.condition, alias=request.alias, shown=request.shown)
+    return bind_condition(spark, snapshot, request.condition, alias=request.alias, display_text=request.display_text)
 
 
 def bind_keys(spark: SparkSession, snapshot: Snapshot, keys: MatchingKeys) -> KeyMatcher:
@@ -154,8 +154,8 @@ def bind_keys(spark: SparkSession, snapshot: Snapshot, keys: MatchingKeys) -> Ke
     _require_columns(on, snapshot.schema.names, f"the table at {snapshot.store.url}", is_exact=is_exact)
     _require_columns(on, keys.source.columns, "the source DataFrame", is_exact=is_exact)
     with border.spark_errors("reading the keys to delete"):
-        pinned = keys.source.select(*(border.column(name) for name in on)).distinct().localCheckpoint()
-    return KeyMatcher(pinned, on)
+        distinct_keys = keys.source.select(*(border.column(name) for name in on)).distinct().localCheckpoint()
+    return KeyMatcher(distinct_keys, on)
 
 
 def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str, *, is_exact: bool) -> None:
@@ -172,7 +172,7 @@ def bind_condition(
     condition: str | Column,
     *,
     alias: str | None = None,
-    shown: str | None = None,
+    display_text: str | None = None,
 ) -> BoundCondition:
     """Check the condition against the table's columns: InvalidPredicateError or UnknownColumnError if it is wrong."""
     if not isinstance(condition, str | Column):
@@ -182,28 +182,28 @@ def bind_condition(
             "The condition is empty. Leave it out to mean every row, or write one like 'id = 5'."
         )
     column = F.expr(condition) if isinstance(condition, str) else condition
-    shown = shown or (condition if isinstance(condition, str) else border.printed_column(condition))
+    display_text = display_text or (condition if isinstance(condition, str) else border.printed_column(condition))
     frame = empty_frame(spark, snapshot)
     named = frame.alias(alias) if alias else frame
-    has_subquery = text_has_subquery(shown)
-    with border.spark_errors(f"reading the condition {shown!r}"), border.asking_the_analyser():
-        _check(spark, named, column, shown, has_subquery=has_subquery)
+    has_subquery = text_has_subquery(display_text)
+    with border.spark_errors(f"reading the condition {display_text!r}"), border.asking_the_analyser():
+        _check(spark, named, column, display_text, has_subquery=has_subquery)
     text = condition if isinstance(condition, str) else condition_text(named, condition)
     return BoundCondition(
         column=column,
         text=text,
-        shown=shown,
+        display_text=display_text,
         alias=alias,
         is_row_local=not has_subquery,
         is_partition_only=not has_subquery and _is_partition_only(spark, snapshot, column, text, alias),
     )
 
 
-def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *, has_subquery: bool) -> None:
+def _check(spark: SparkSession, frame: DataFrame, column: Column, display_text: str, *, has_subquery: bool) -> None:
     """Analyse the condition as a filter, then as a join condition, where Spark allows no randomness."""
-    found = nondeterministic_functions(shown)
+    found = nondeterministic_functions(display_text)
     if found:
-        _refuse_random(shown, ", ".join(f"{name}()" for name in sorted(found)))
+        _refuse_random(display_text, ", ".join(f"{name}()" for name in sorted(found)))
     if has_subquery:
         border.analyse(frame.where(column))
         return
@@ -213,15 +213,15 @@ def _check(spark: SparkSession, frame: DataFrame, column: Column, shown: str, *,
         border.analyse(frame.join(other, column, "left_semi"))
     except PySparkException as error:
         if border.condition_of(error).startswith(_NOT_DETERMINISTIC):
-            _refuse_random(shown, "a function whose answer changes from call to call")
+            _refuse_random(display_text, "a function whose answer changes from call to call")
         # Other errors are reported without the join, where the message is clearer.
         border.analyse(frame.where(column))
         raise
 
 
-def _refuse_random(shown: str, what: str) -> None:
+def _refuse_random(display_text: str, what: str) -> None:
     raise InvalidPredicateError(
-        f"The condition {shown!r} uses {what}: it could choose other rows each time it is evaluated. "
+        f"The condition {display_text!r} uses {what}: it could choose other rows each time it is evaluated. "
         "Store the choice in a column first, or select the keys into a DataFrame and use delete_matching.",
         error_class=_NOT_DETERMINISTIC,
     )
@@ -250,7 +250,7 @@ def _files_by_values(spark: SparkSession, snapshot: Snapshot, condition: BoundCo
     files = snapshot.files
     places = _values_frame(spark, snapshot, files)
     ordinal = places.columns[-1]
-    with border.spark_errors(f"evaluating the condition {condition.shown!r} on partition values"):
+    with border.spark_errors(f"evaluating the condition {condition.display_text!r} on partition values"):
         kept = condition.matching(places).select(border.column(ordinal)).collect()
     return files.take(pa.array(sorted(row[0] for row in kept), pa.int64()))
 

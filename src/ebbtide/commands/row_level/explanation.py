@@ -17,7 +17,7 @@ def plan_lines(
     name: str, snapshot: Snapshot, plan: Plan, *, how: str, whole: str, details: Sequence[str] = ()
 ) -> list[str]:
     """A plan for people. `whole` says what happens to files that the log alone chooses."""
-    condition = "none, every row" if plan.matcher is None else plan.matcher.shown
+    condition = "none, every row" if plan.matcher is None else plan.matcher.display_text
     done = whole if isinstance(plan, WholeTable | WholeFiles) else "scanned"
     return [
         *heading_lines(name, snapshot),

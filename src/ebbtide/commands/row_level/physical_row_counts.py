@@ -13,7 +13,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import AddFile
 from ebbtide.protocol.statistics import num_records
 from ebbtide.scan import ScanFile
-from ebbtide.write import footer_statistics
+from ebbtide.write import stats_from_footer
 
 __all__ = ["with_row_counts"]
 
@@ -31,7 +31,7 @@ def with_row_counts(
         if num_records(file.add.stats) is None:
             counted = replace(
                 file,
-                add=replace(file.add, stats=footer_statistics(snapshot, file.add, storage_options=storage_options)),
+                add=replace(file.add, stats=stats_from_footer(snapshot, file.add, storage_options=storage_options)),
             )
         add_of_path[file.spark_path] = counted.add
         yield counted, rows

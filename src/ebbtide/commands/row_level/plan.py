@@ -166,7 +166,7 @@ def record_reads(spark: SparkSession, transaction: _Reader, plan: Plan) -> None:
 
 def predicate_parameter(matcher: Matcher | None) -> dict[str, str]:
     """What the history shows of the condition: JSON text inside a string, as Delta does it."""
-    return {"predicate": orjson.dumps([] if matcher is None else [matcher.shown]).decode()}
+    return {"predicate": orjson.dumps([] if matcher is None else [matcher.display_text]).decode()}
 
 
 def is_same_way(one: RowPlan, other: RowPlan) -> bool:

@@ -104,7 +104,9 @@ def condition_tables(spark: SparkSession, snapshot: Snapshot, request: DeleteReq
         return
     with open_tables(spark, snapshot, [condition], request.options) as opened:
         options = opened.options(request.options)
-        yield replace(request, condition=opened.texts[0], shown=request.shown or condition, options=options)
+        yield replace(
+            request, condition=opened.texts[0], display_text=request.display_text or condition, options=options
+        )
 
 
 @contextmanager
@@ -114,12 +116,12 @@ def update_tables(spark: SparkSession, snapshot: Snapshot, request: UpdateReques
     with open_tables(spark, snapshot, [condition, *values], request.options) as opened:
         names = [name for name, _ in request.assignments]
         assignments = [(name, value) for name, value in zip(names, opened.texts[1:], strict=True) if value is not None]
-        shown = request.shown or (condition if isinstance(condition, str) else None)
+        display_text = request.display_text or (condition if isinstance(condition, str) else None)
         yield replace(
             request,
             condition=opened.texts[0],
             assignments=assignments,
-            shown=shown,
+            display_text=display_text,
             options=opened.options(request.options),
         )
 

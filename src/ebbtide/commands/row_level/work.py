@@ -80,7 +80,7 @@ class FileWork:
     data_change: bool = True
 
     @property
-    def touched(self) -> list[AddFile]:
+    def touched_files(self) -> list[AddFile]:
         """The files that it changes, in their old state."""
         return [*self.replaced, *(file.file_log_entry for file in self.marked)]
 
@@ -102,7 +102,7 @@ class FileWork:
     def actions(self, timestamp_ms: int) -> tuple[Action, ...]:
         marks = process_unmodified_data(self.marked, timestamp_ms=timestamp_ms)
         removes = (tombstone(add, timestamp_ms, data_change=self.data_change) for add in self.replaced)
-        changes: tuple[Action, ...] = () if self.written is None else self.written.changes
+        changes: tuple[Action, ...] = () if self.written is None else self.written.change_files
         return (*marks.actions, *removes, *self.adds, *changes)
 
     @property

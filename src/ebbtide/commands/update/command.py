@@ -76,7 +76,9 @@ class UpdateCommand(RowLevelCommand[UpdateRequest, UpdateMetrics, UpdateResult])
         """The condition (None: every row) and the new values, checked against the table's columns."""
         request, matcher = self.request, None
         if request.condition is not None:
-            matcher = bind_condition(self.spark, snapshot, request.condition, alias=request.alias, shown=request.shown)
+            matcher = bind_condition(
+                self.spark, snapshot, request.condition, alias=request.alias, display_text=request.display_text
+            )
         return matcher, bind_assignments(self.spark, snapshot, request.assignments, alias=request.alias)
 
     def plan(self, snapshot: Snapshot, matcher: Matcher | None) -> Plan:

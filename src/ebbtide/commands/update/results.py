@@ -52,14 +52,9 @@ class UpdateMetrics:
     num_deletion_vectors_updated: int = 0
 
     @property
-    def named(self) -> dict[str, int]:
-        """All of them, in the reference's spelling."""
-        return named_metrics(self)
-
-    @property
     def operation_metrics(self) -> dict[str, int]:
         """What the commit records."""
-        return history_metrics(self.named, _HISTORY_METRICS, vectors="numDeletionVectors")
+        return history_metrics(named_metrics(self), _HISTORY_METRICS, vectors="numDeletionVectors")
 
     @property
     def num_affected_rows(self) -> int:

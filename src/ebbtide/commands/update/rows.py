@@ -113,13 +113,13 @@ class RowUpdate:
         return UpdateMetrics(
             num_added_files=sum(len(files.adds) for files in written),
             num_added_bytes=sum(files.num_bytes for files in written),
-            num_removed_files=sum(len(part.touched) for part in self.parts),
+            num_removed_files=sum(len(part.touched_files) for part in self.parts),
             num_removed_bytes=sum(add.size for add in rewritten) + change_bytes,
             num_updated_rows=updated,
             num_copied_rows=touched_rows - updated,
             scan_time_ms=self.scan_time_ms,
             rewrite_time_ms=self.rewrite_time_ms,
-            num_added_change_files=sum(len(files.changes) for files in written),
+            num_added_change_files=sum(len(files.change_files) for files in written),
             change_file_bytes=change_bytes,
             num_touched_rows=touched_rows,
             num_deletion_vectors_added=sum(part.num_deletion_vectors_added for part in marks),
@@ -215,7 +215,7 @@ class RowUpdate:
         self, rows: _Rows, target: WriteTarget, ids: RowIdColumns | None, old_row: str | None
     ) -> DataFrame:
         """The table's columns as they are now, the row ids, and the old row if requested."""
-        frame = self.assignments.applied(rows.frame, only=rows.chosen, old_row=old_row)
+        frame = self.assignments.apply(rows.frame, only=rows.chosen, old_row=old_row)
         computed = [name for name in generated_columns(target) if name.lower() not in self.assignments.columns]
         # Rows that are only copied keep what they have.
         is_copied = None if rows.chosen is None else ~border.column(rows.chosen)
@@ -238,8 +238,8 @@ class RowUpdate:
         """This update on top of the winners."""
         newest = lost.newest
         plan = plan_rows(self.spark, newest, self.plan.matcher, self.options.deletion_vectors)
-        changes = lost.changes()
-        touched = (add.path for part in self.parts for add in part.touched)
+        changes = lost.file_changes()
+        touched = (add.path for part in self.parts for add in part.touched_files)
         if lost.is_same_definition and changes.leaves_alone(touched):
             moved = replace(self, snapshot=newest, plan=plan, batches=list(self.batches))
             # Rows of files that lost some cannot have begun to match, but a search is cheaper than telling these from

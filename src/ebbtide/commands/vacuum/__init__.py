@@ -1,1 +1,1 @@
-"""VACUUM: which files does no version that must stay readable need, and how do they go?"""
+"""VACUUM: which files does no version that must stay readable need, and how are they deleted?"""

@@ -100,7 +100,7 @@ class VacuumCommand:
         total = planned.num_files_to_delete
 
         def paths() -> Iterator[str]:
-            return (path for path in found.files if path not in protected)
+            return (path for path in found.files if path not in protected) if len(protected) else iter(found.files)
 
         try:
             deletion.delete_files(paths(), lambda done: self._on_phase(f"Deleting: {done:,} of {total:,}"))

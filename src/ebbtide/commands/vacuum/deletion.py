@@ -1,4 +1,4 @@
-"""How are very many files deleted quickly, and what of those that cannot be?
+"""How are very many files deleted quickly, and what happens to those that cannot be deleted?
 
 In batches, a few at a time: a batch is one request where the service deletes in bulk. A file that cannot be deleted is
 noted and the others go on; it is still an orphan for the next VACUUM.

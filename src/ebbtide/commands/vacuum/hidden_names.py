@@ -2,8 +2,8 @@
 
 Those that begin with `_` or `.`, at any level: the log, files that other programs work on. The exceptions are change
 data, indexes, and the directories of a partition column whose name begins that way. Where another engine keeps Iceberg
-metadata beside the table, its directory is hidden too. And one kind of hidden file is ours alone to clean up: what a
-writer that died left of a deletion vector it had not finished.
+metadata beside the table, its directory is hidden too. One kind of hidden file is ours to clean up: a deletion vector
+that a writer had not finished when it died.
 """
 
 from __future__ import annotations

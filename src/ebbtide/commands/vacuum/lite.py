@@ -25,7 +25,7 @@ from ebbtide.protocol.json_fields import JsonFields, load_json_object
 from ebbtide.protocol.log_names import LAST_VACUUM_INFO, LOG_DIRECTORY, log_path
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore, is_local
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 from ebbtide.storage.unlinked import look_at_file
 
 __all__ = ["expired_commits", "find_in_log", "write_last_vacuum_info"]
@@ -49,8 +49,10 @@ def find_in_log(snapshot: Snapshot, protected: ProtectedPaths, cutoff_ms: int, n
     versions = _versions_to_read(snapshot, newest)
     read = partial(read_commit, snapshot.store, config=snapshot.config)
     seen: set[int] = set()
-    for actions in prefetched(read, versions, ahead=choose_read_ahead(snapshot.store)):
-        removed = {path: size for path, size in _removed(actions, snapshot.store, cutoff_ms) if path not in protected}
+    for actions in prefetch(read, versions, ahead=choose_read_ahead(snapshot.store)):
+        removed = {
+            path: size for path, size in _removed_files(actions, snapshot.store, cutoff_ms) if path not in protected
+        }
         # Many commits may have removed files with vectors in one file.
         new = {path: size for path, size in removed.items() if hash_path(path) not in seen}
         seen |= {hash_path(path) for path in new}
@@ -90,7 +92,7 @@ def _last_vacuum(store: ObjectStore) -> int | None:
         return None
 
 
-def _removed(actions: list[Action], store: ObjectStore, cutoff_ms: int) -> Iterator[tuple[str, int]]:
+def _removed_files(actions: list[Action], store: ObjectStore, cutoff_ms: int) -> Iterator[tuple[str, int]]:
     for action in actions:
         if isinstance(action, AddCDCFile):
             yield from _inside(action.path, action.size, store)
@@ -113,5 +115,5 @@ def _still_there(store: ObjectStore, sizes: dict[str, int], cutoff_ms: int) -> l
     if not is_local(store):
         # A request for each would cost more than deleting what is gone already.
         return list(sizes.items())
-    looked = [look_at_file(store, path) for path in sizes]
-    return [(meta.path, meta.size) for meta in looked if meta is not None and meta.last_modified_ms < cutoff_ms]
+    metas = [look_at_file(store, path) for path in sizes]
+    return [(meta.path, meta.size) for meta in metas if meta is not None and meta.last_modified_ms < cutoff_ms]

@@ -2,7 +2,8 @@
 
 Those of every kept action: a live file, a tombstone within the retention, a file of a version that the request keeps.
 Each protects its data file and the file of its deletion vector, of whichever storage type: `u` with or without a
-prefix, `p` when it lies below the root; an inline vector has no file. Change data is protected for kept versions only.
+prefix, `p` when it lies below the root; an inline vector has no file. What the change feed of a commit needs (change
+data, and the files and vectors that it removed) is protected for versions that the request keeps.
 
 Paths are held as 64-bit hashes, eight bytes each. If two paths ever share a hash, a file that could go stays.
 """
@@ -23,7 +24,7 @@ from ebbtide.log.identity import canonical_column
 from ebbtide.log.listing import list_log
 from ebbtide.log.segment import LogFile
 from ebbtide.log.table_state import scan_log_files
-from ebbtide.protocol.actions import AddCDCFile
+from ebbtide.protocol.actions import AddCDCFile, RemoveFile
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.paths import resolve_data_path
 from ebbtide.storage import ObjectStore
@@ -147,10 +148,18 @@ def _add_files(
 def _add_change_data(protected: ProtectedPaths, kept: Snapshot) -> None:
     if kept.segment.commit is None:
         return
-    for action in read_commit(kept.store, kept.version, config=kept.config):
-        relative = _relative(action.path, kept.store) if isinstance(action, AddCDCFile) else None
-        if relative is not None:
-            protected.add(relative)
+    store = kept.store
+    actions = read_commit(store, kept.version, config=kept.config)
+    files = [action.path for action in actions if isinstance(action, AddCDCFile)]
+    vectors: list[DeletionVectorDescriptor | None] = []
+    if not files and kept.properties.enable_change_data_feed:
+        # Without change data of its own, a commit is told by what it removed.
+        removes = [action for action in actions if isinstance(action, RemoveFile) and action.data_change]
+        files = [remove.path for remove in removes]
+        vectors = [remove.deletion_vector for remove in removes]
+    paths = [_relative(path, store) for path in files]
+    paths += [vector_path(vector, store) for vector in vectors if vector is not None]
+    protected.extend(path for path in paths if path is not None)
 
 
 def _relative(encoded_path: str, store: ObjectStore) -> str | None:

@@ -58,7 +58,7 @@ def choose_retention(request: VacuumRequest, properties: TableProperties) -> Ret
     if hours is None:
         return Retention(default_ms, None)
     if not math.isfinite(hours):
-        raise RequestError(f"A retention of {hours} hours is no length of time. Give a number such as 168.")
+        raise RequestError(f"A retention of {hours} hours is not a length of time. Give a number such as 168.")
     if hours < 0:
         raise RequestError(
             f"The retention of a VACUUM cannot be {hours:g} hours: it must be 0 or more.",

@@ -88,16 +88,16 @@ class VacuumResult:
         metrics = self.metrics
         number = metrics.num_files_to_delete if self.is_dry_run else metrics.num_deleted_files
         verb = "would be deleted" if self.is_dry_run else "deleted"
-        told = [f"{format_count(number, 'path')} {verb}", f"{metrics.size_of_data_to_delete:,} bytes"]
+        sentences = [f"{format_count(number, 'path')} {verb}", f"{metrics.size_of_data_to_delete:,} bytes"]
         if self.num_failed:
-            told.append(f"{format_count(self.num_failed, 'file')} could not be deleted")
+            sentences.append(f"{format_count(self.num_failed, 'file')} could not be deleted")
         if self.num_links:
-            told.append(f"{format_count(self.num_links, 'symbolic link')} left alone")
+            sentences.append(f"{format_count(self.num_links, 'symbolic link')} left alone")
         if self.other_tables:
-            told.append(f"other tables left alone: {', '.join(self.other_tables[:10])}")
+            sentences.append(f"other tables left alone: {', '.join(self.other_tables[:10])}")
         if self.is_dry_run:
-            told.append(CLONE_RISK)
-        return told
+            sentences.append(CLONE_RISK)
+        return sentences
 
     def __repr__(self) -> str:
         at = " dry run" if self.is_dry_run else "" if self.version is None else f" version {self.version}"

@@ -5,7 +5,7 @@ local directory is walked one directory at a time, without following links. An o
 listed in several ranges at once, split where the table's own files lie; others in one stream.
 
 Files of another table below the root are left alone, and so is whatever a link inside the root leads to: the log may
-name it by either way.
+name it by either path.
 """
 
 from __future__ import annotations

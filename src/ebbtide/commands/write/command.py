@@ -8,13 +8,15 @@ or replaces the rows for which a condition is true (`replace_where`). In each ca
 Rows that go are found by the DELETE command in the same transaction, so one commit removes the old ones and adds the
 new ones. Everything that can be refused is refused before a file is written, and files whose commit is refused are
 deleted again. An append depends on no row of the table, so it never conflicts with other writers of rows; an
-overwrite may have read what it replaces, so a concurrent change to that is a conflict.
+overwrite may have read what it replaces, so a concurrent change to that is a conflict. Rows that were numbered are
+written again when another writer used the same numbers (`write.work`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from pyspark.sql import SparkSession
@@ -33,20 +35,13 @@ from ebbtide.commands.row_level.committing import (
 from ebbtide.commands.row_level.plan import RewriteFiles
 from ebbtide.commands.write.destination import Destination, definition_of, destination_of
 from ebbtide.commands.write.request import WriteMetrics, WriteRequest, WriteResult
-from ebbtide.commands.write.rows import (
-    bind_replace_where,
-    enforce_condition,
-    incoming_columns,
-    rows_for,
-    write_with_changes,
-)
+from ebbtide.commands.write.rows import WrittenRows, bind_replace_where, incoming_columns, rows_for, write_rows
 from ebbtide.commands.write.work import WriteWork
 from ebbtide.errors import DeltaError, RequestError, TableAlreadyExistsError, TableNotFoundError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import SetTransaction
 from ebbtide.protocol.features import ensure_writable
-from ebbtide.transaction import Operation, Transaction
-from ebbtide.write import write_files
+from ebbtide.transaction import Lost, Operation, Rebased, Transaction
 
 __all__ = ["WriteCommand"]
 
@@ -82,10 +77,12 @@ class WriteCommand:
         if request.mode == "overwrite":
             assert_not_append_only(snapshot)
             _refuse_dynamic_overwrite(request, snapshot)
-        applied = set_transaction(request.options)
-        if has_landed(transaction, applied):
+        app_transaction = set_transaction(request.options)
+        if has_landed(transaction, app_transaction):
             return self._result(None, WriteMetrics())
-        return self._write(transaction, destination_of(snapshot, request, incoming_columns(request.frame)), applied)
+        return self._write(
+            transaction, destination_of(snapshot, request, incoming_columns(request.frame)), app_transaction
+        )
 
     # --- a new table --------------------------------------------------------------------------------------------------
 
@@ -95,31 +92,24 @@ class WriteCommand:
         protocol, metadata = define_table(definition, defaults=request.default_properties())
         transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
         target = target_of(request.store, protocol, metadata, config=request.options.config)
-        rows = rows_for(request.frame, target, policy=request.policy)
-        if request.replace_where is not None:
-            rows = enforce_condition(rows, target, request.replace_where)
-        self.on_phase("Writing rows")
-        written = write_files(self.spark, rows, target)
-        return self._commit(transaction, WriteWork(written), set_transaction(request.options))
+        write = self._row_writer(request.replace_where)
+        place = Destination(target, metadata)
+        return self._commit(transaction, WriteWork(write(place), place, write), set_transaction(request.options))
 
     # --- a table that exists ------------------------------------------------------------------------------------------
 
-    def _write(self, transaction: Transaction, place: Destination, applied: SetTransaction | None) -> WriteResult:
+    def _write(
+        self, transaction: Transaction, place: Destination, app_transaction: SetTransaction | None
+    ) -> WriteResult:
         request, snapshot, condition = self.request, transaction.snapshot, None
         if request.replace_where is not None:
             condition = bind_replace_where(self.spark, snapshot, request.replace_where)
-        rows = rows_for(request.frame, place.target, policy=request.policy)
-        if condition is not None and condition.text is not None:
-            rows = enforce_condition(rows, place.target, condition.text)
         deletion = self._deletion()
         plan = deletion.plan(snapshot, condition) if request.mode == "overwrite" else None
-        self.on_phase("Writing rows")
         # If the deletion writes change data, the new rows must too: readers do not mix written and inferred changes.
-        if isinstance(plan, RewriteFiles) and snapshot.properties.enable_change_data_feed:
-            written = write_with_changes(self.spark, rows, place.target)
-        else:
-            written = write_files(self.spark, rows, place.target)
-        work = WriteWork(written, place.definition_actions)
+        with_changes = isinstance(plan, RewriteFiles) and snapshot.properties.enable_change_data_feed
+        write = self._row_writer(None if condition is None else condition.text, with_changes=with_changes)
+        work = WriteWork(write(place), place, write)
         if plan is not None:
             self.on_phase("Looking for rows to replace")
             try:
@@ -127,7 +117,19 @@ class WriteCommand:
             except DeltaError:
                 work.discard(self.request.store)
                 raise
-        return self._commit(transaction, work, applied)
+        return self._commit(transaction, work, app_transaction)
+
+    def _row_writer(self, condition: str | None, *, with_changes: bool = False) -> Callable[..., WrittenRows]:
+        """A function that writes the rows of the request; every row must satisfy the condition."""
+
+        def write(place: Destination, skipped: int = 0) -> WrittenRows:
+            rows = rows_for(self.request, place.target, skipped=skipped)
+            if condition is not None:
+                rows = rows.require(condition, place.target)
+            self.on_phase("Writing rows")
+            return write_rows(self.spark, rows, place.target, with_changes=with_changes)
+
+        return write
 
     def _deletion(self) -> DeleteCommand:
         """The DELETE of the old rows: all of them, or those for which the condition is true."""
@@ -136,24 +138,36 @@ class WriteCommand:
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
-    def _commit(self, transaction: Transaction, work: WriteWork, applied: SetTransaction | None) -> WriteResult:
+    def _commit(self, transaction: Transaction, work: WriteWork, app_transaction: SetTransaction | None) -> WriteResult:
         self.on_phase("Committing")
-        metrics = work.metrics(replaces_rows=self.request.replace_where is not None)
+        follows = work.hands_out_numbers and self.request.options.conflicts == "rebase"
         with discarding(lambda: work.discard(self.request.store)):
             committed = transaction.commit(
                 work.actions(),
-                self._operation(metrics),
-                set_transaction=applied,
-                allow_empty=applied is not None,
+                self._operation(work),
+                rebase=partial(self._follow, work) if follows else None,
+                set_transaction=app_transaction,
+                allow_empty=app_transaction is not None,
             )
         if not committed.is_new_version:
             work.discard(self.request.store)
             return self._result(None, WriteMetrics())
         refresh_readers(self.spark, self.request.store)
         run_after_commit(committed, self.request.options)
-        return self._result(committed.version, metrics)
+        return self._result(committed.version, self._metrics(work))
 
-    def _operation(self, metrics: WriteMetrics) -> Operation:
+    def _follow(self, work: WriteWork, lost: Lost, /) -> Rebased:
+        """The numbers of identity columns depend on the winners; everything else does not, or conflicts with them."""
+        conflict = lost.conflict_of_files()
+        if conflict is not None:
+            raise conflict
+        work.follow(destination_of(lost.newest, self.request, incoming_columns(self.request.frame)))
+        return Rebased(work.actions(), self._operation(work))
+
+    def _metrics(self, work: WriteWork) -> WriteMetrics:
+        return work.metrics(replaces_rows=self.request.replace_where is not None)
+
+    def _operation(self, work: WriteWork) -> Operation:
         request = self.request
         parameters = {
             "mode": _MODE_NAMES[request.mode],
@@ -161,7 +175,8 @@ class WriteCommand:
         }
         if request.replace_where is not None:
             parameters["predicate"] = request.replace_where
-        return Operation("WRITE", parameters, metrics.operation_metrics, request.options.user_metadata)
+        metrics = self._metrics(work).operation_metrics
+        return Operation("WRITE", parameters, metrics, request.options.user_metadata)
 
     def _result(self, version: int | None, metrics: WriteMetrics) -> WriteResult:
         return WriteResult(version, metrics, self.request.store.url)

@@ -22,13 +22,14 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.actions import Action, Metadata, Protocol
 from ebbtide.protocol.change_columns import refuse_change_columns
 from ebbtide.protocol.features import upgrade_protocol_for
+from ebbtide.protocol.identity_columns import advance_marks
 from ebbtide.protocol.properties import FEATURE_PREFIX
 from ebbtide.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from ebbtide.protocol.schema_evolution import evolved_metadata
 from ebbtide.protocol.variables import refuse_variables
 from ebbtide.spark_border import is_case_sensitive
 from ebbtide.transaction.table_changes import required_features
-from ebbtide.write import WriteTarget
+from ebbtide.write import UsedNumbers, WriteTarget
 
 __all__ = ["Destination", "definition_of", "destination_of"]
 
@@ -40,7 +41,15 @@ class Destination:
     """The table as it will be after the commit, and the actions that make it so."""
 
     target: WriteTarget
+    metadata: Metadata
     definition_actions: tuple[Action, ...] = ()
+
+    def actions(self, used: UsedNumbers) -> tuple[Action, ...]:
+        """What the commit says of the definition, once these numbers are in the rows."""
+        metadata = advance_marks(self.metadata, used.marks)
+        if metadata is self.metadata:
+            return self.definition_actions
+        return (*(action for action in self.definition_actions if not isinstance(action, Metadata)), metadata)
 
 
 def definition_of(request: WriteRequest, incoming: StructType, description: str | None = None) -> TableDefinition:
@@ -58,7 +67,7 @@ def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructTy
     _check_agreement(snapshot, request)
     added = _new_names(snapshot.schema, incoming)
     if not added:
-        return Destination(WriteTarget.of(snapshot))
+        return Destination(WriteTarget.of(snapshot), snapshot.metadata)
     if not request.merge_schema:
         raise SchemaMismatchError(
             f"The rows have columns that the table at {snapshot.store.url} does not have: {', '.join(added)}. It "
@@ -72,7 +81,7 @@ def _with_definition(snapshot: Snapshot, protocol: Protocol, metadata: Metadata)
     actions: list[Action] = [] if protocol == snapshot.protocol else [protocol]
     if metadata != snapshot.metadata:
         actions.append(metadata)
-    return Destination(target_of(snapshot.store, protocol, metadata, config=snapshot.config), tuple(actions))
+    return Destination(target_of(snapshot.store, protocol, metadata, config=snapshot.config), metadata, tuple(actions))
 
 
 def _evolve_schema(snapshot: Snapshot, incoming: StructType) -> Destination:

@@ -40,6 +40,8 @@ class WriteRequest:
     policy: str = "ANSI"
     options: WriteOptions = field(default_factory=WriteOptions)
     hint: Snapshot | None = None
+    # The driver holds the rows (VALUES), so one task can number them without gaps.
+    rows_are_local: bool = False
     # The session wants an overwrite to replace only the partitions that the rows fall into.
     means_partitions: bool = False
     # The session's properties for new tables; read only when one is created.

@@ -1,9 +1,9 @@
 """How does the JSON text of statistics become typed columns of a checkpoint?
 
-The inverse of `parsed_stats`. Arrow's JSON reader takes ordinary text, thousands of files at once. It refuses a batch
-that holds anything unusual (a bound of another type, a number out of range, broken JSON). Such a batch is read text by
-text, and a value that does not fit its column becomes null. An absent bound is unknown and never prunes a file wrongly;
-that is also why NaN and the infinities, which Delta writes as strings, become null.
+The inverse of `parsed_statistics`. Arrow's JSON reader takes ordinary text, thousands of files at once. It refuses a
+batch that holds anything unusual (a bound of another type, a number out of range, broken JSON). Such a batch is read
+text by text, and a value that does not fit its column becomes null. An absent bound is unknown and never prunes a file
+wrongly; that is also why NaN and the infinities, which Delta writes as strings, become null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ebbtide.errors import CorruptTableError
 from ebbtide.protocol.partition_values import parse_partition_value
 from ebbtide.protocol.schema import PrimitiveType
 
-__all__ = ["typed_stats"]
+__all__ = ["typed_statistics"]
 
 # One unusual file slows down this many, and no more.
 _ROWS_AT_A_TIME: Final = 8192
@@ -36,7 +36,7 @@ _ZONE = re.compile(r"(Z|UTC|[+-][0-9]{2}:?[0-9]{2})$", re.ASCII)
 _EXACT: Final = Context(prec=120)
 
 
-def typed_stats(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
+def typed_statistics(stats: pa.StringArray, type: pa.StructType) -> pa.StructArray:
     """One struct of `type` per text; null where there is no text or it is not a JSON object."""
     parts = [
         _convert_part(stats.slice(start, _ROWS_AT_A_TIME), type) for start in range(0, len(stats), _ROWS_AT_A_TIME)

@@ -1,7 +1,7 @@
-"""How are the statistics of a file made complete when its writer did not count the rows?
+"""What does the footer of a live file say?
 
-A file with a deletion vector must state `numRecords`, and the footer knows it. The other statistics stay as the writer
-gave them: we do not guess bounds for a file whose columns another engine laid out.
+A file with a deletion vector must state `numRecords`. If its writer did not count the rows, the footer knows. The other
+statistics stay as the writer gave them: we do not guess bounds for a file whose columns another engine laid out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ebbtide.protocol.statistics import FileStatistics
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.write.footers import read_footer
 
-__all__ = ["footer_of", "footer_statistics"]
+__all__ = ["footer_of", "stats_from_footer"]
 
 
-def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> str:
+def stats_from_footer(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> str:
     """The statistics of a live file with `numRecords` from its footer. Without any, the bounds are marked as wide.
 
     MissingDataFileError when the file is not in storage, CorruptTableError when it is not a Parquet file.
@@ -36,7 +36,7 @@ def footer_statistics(snapshot: Snapshot, add: AddFile, *, storage_options: Mapp
 
 
 def footer_of(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> pq.FileMetaData:
-    """The footer of a live file. The errors are those of `footer_statistics`."""
+    """The footer of a live file. The errors are those of `stats_from_footer`."""
     location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     store, path = _place(snapshot.store, location, storage_options)
     try:

@@ -74,6 +74,9 @@ def test_files_that_leave_are_deletes_without_the_rows_that_were_gone_before(spa
     assert changes(spark, builder.path, 1) == [(1, "delete", 1), (3, "delete", 1), (4, "delete", 1)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds values"
+)
 def test_file_that_came_and_left_with_marks_is_told_in_both_versions(spark, builder):
     builder.file(rows(1, 2, 3), deleted=[1]).commit()
     builder.remove(builder.files[0]).commit()
@@ -93,6 +96,9 @@ def test_vector_that_grows_tells_only_the_newly_marked_rows(spark, builder):
     assert changes(spark, builder.path, 2) == [(7, "delete", 2)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds values"
+)
 def test_vector_that_shrinks_or_vanishes_tells_the_rows_that_came_back(spark, builder):
     builder.file(rows(*range(10))).commit()
     original = builder.files[0]
@@ -113,6 +119,9 @@ def test_vector_that_shrinks_or_vanishes_tells_the_rows_that_came_back(spark, bu
     ]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds values"
+)
 def test_vector_that_changes_both_ways_tells_deletes_and_inserts(spark, builder):
     builder.file(rows(*range(6)), deleted=[0, 1]).commit()
     builder.mark(builder.files[0], [0, 1]).commit()
@@ -123,6 +132,9 @@ def test_vector_that_changes_both_ways_tells_deletes_and_inserts(spark, builder)
     assert changes(spark, builder.path, 2) == [(0, "insert", 2), (4, "delete", 2)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds many rows"
+)
 def test_large_vectors_of_a_file_that_changes_often_are_told_right(spark, builder):
     count = 200_000
     builder.file(rows(*range(count)), row_group_size=30_000).commit()
@@ -147,6 +159,7 @@ def test_change_data_files_are_believed_and_the_other_actions_of_their_commit_ig
     assert changes(spark, builder.path)[:2] == [(1, "insert", 0), (2, "insert", 0)]
 
 
+@pytest.mark.one_value("the same calls for another mapping")
 @pytest.mark.parametrize("mapping", [None, "name", "id"])
 def test_partition_values_come_from_the_log_in_every_kind_of_change(spark, tmp_path, mapping):
     builder = TableBuilder(tmp_path / "t", SCHEMA).partitioned_by("part").deletion_vectors().change_data_feed()
@@ -167,6 +180,7 @@ def test_partition_values_come_from_the_log_in_every_kind_of_change(spark, tmp_p
     }
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_layout_changes_and_merges_without_effect_are_no_changes(spark, builder):
     builder.file(rows(1, 2)).commit()
     [file] = builder.files
@@ -205,6 +219,7 @@ def test_times_are_those_of_the_commits_and_bound_the_range(spark, builder):
     assert caught.value.error_class == "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
 
 
+@pytest.mark.one_value("times under these settings run on both kinds in test_table.py")
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_bounds_of_a_feed_are_understood_where_timestamps_have_no_zone(spark, builder, ansi):
     for number in range(4):
@@ -237,6 +252,9 @@ def test_session_may_allow_bounds_beyond_the_newest_version(spark, builder):
         spark.conf.unset(setting)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds another bound"
+)
 def test_end_beyond_the_newest_version_means_the_newest(spark, builder):
     builder.file(rows(1)).commit()
     assert changes(spark, builder.path, 0, 99) == [(1, "insert", 0)]
@@ -251,6 +269,7 @@ def test_new_column_is_null_in_older_changes(spark, builder):
     assert "more" in ebbtide.read_changes(spark, str(builder.path), 0, end_version=0).columns
 
 
+@pytest.mark.one_kind("the log alone decides")
 def test_mapped_table_shows_the_columns_of_the_last_version_asked_for(spark, builder):
     builder.column_mapping("name").file(rows(1)).commit()
     builder.schema(SCHEMA.append(pa.field("more", pa.int32()))).file([{"id": 2, "part": "a", "more": 5}]).commit()
@@ -258,6 +277,7 @@ def test_mapped_table_shows_the_columns_of_the_last_version_asked_for(spark, bui
     assert "more" in ebbtide.read_changes(spark, str(builder.path), 0).columns
 
 
+@pytest.mark.one_kind("refused before Spark is asked")
 def test_data_file_that_was_vacuumed_is_named_with_its_version(spark, builder):
     builder.file(rows(1)).commit()
     [file] = builder.files
@@ -267,6 +287,9 @@ def test_data_file_that_was_vacuumed_is_named_with_its_version(spark, builder):
         ebbtide.read_changes(spark, str(builder.path), 0)
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds an action without a size"
+)
 def test_removed_file_without_its_size_is_still_read(spark, builder):
     builder.file(rows(1)).commit()
     builder.remove(builder.files[0])
@@ -275,6 +298,9 @@ def test_removed_file_without_its_size_is_still_read(spark, builder):
     assert changes(spark, builder.path, 1) == [(1, "delete", 1)]
 
 
+@pytest.mark.one_kind(
+    "the calls of test_vector_that_grows_tells_only_the_newly_marked_rows, which runs on both kinds; this adds many commits"
+)
 def test_hundreds_of_commits_are_read_in_a_handful_of_scans(spark, builder):
     """Inserts, deletes of whole files, and a file whose vector grows with every commit."""
     commits = 120
@@ -289,6 +315,7 @@ def test_hundreds_of_commits_are_read_in_a_handful_of_scans(spark, builder):
     assert len(list(parquet_scans(frame))) == 2
 
 
+@pytest.mark.one_value("the same calls for the other mode")
 @pytest.mark.parametrize("vectors", ["on", "off"])
 def test_changes_of_our_own_deletes_are_the_rows_they_deleted(spark, builder, vectors):
     builder.file(rows(*range(100))).file(rows(*range(100, 200))).file(rows(*range(200, 210))).commit()

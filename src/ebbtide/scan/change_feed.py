@@ -28,7 +28,7 @@ from ebbtide.deletion_vectors import RowIndexSet
 from ebbtide.deletion_vectors.store import load_all
 from ebbtide.errors import MissingDataFileError
 from ebbtide.log import Snapshot
-from ebbtide.log.changes import ChangeFeed, FileChange
+from ebbtide.log.change_feed import ChangedRows, ChangeFeed
 from ebbtide.protocol.actions import AddCDCFile, AddFile
 from ebbtide.protocol.change_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
@@ -125,7 +125,7 @@ def _rows_of(
     return None if descriptor is None else vectors[descriptor]
 
 
-def _open(snapshot: Snapshot, change: FileChange) -> ScanFile:
+def _open(snapshot: Snapshot, change: ChangedRows) -> ScanFile:
     found = change.file
     try:
         size = _size_of(snapshot, found.path) if found.size is None else found.size
@@ -200,7 +200,7 @@ class _ChangeScan:
         table = self.label_table([change.label for change in changes])
         table = table.append_column(self.file_name, _longs(numbers[change.file.spark_path] for change in changes))
         labels = self.broadcast(table.drop_columns([CHANGE_TYPE]) if also else table)
-        return self.selected(scan.frame.join(labels, F.col(scan.file_column) == F.col(self.file_name)))
+        return self.select_columns(scan.frame.join(labels, F.col(scan.file_column) == F.col(self.file_name)))
 
     def labelled_blocks(self, changes: Sequence[_Change]) -> DataFrame:
         """The rows that each change marks; a file is read once for all its changes."""
@@ -220,7 +220,7 @@ class _ChangeScan:
         changed = matched.where(blocks.is_marked(self.word_name, scan.row_column))
         table = self.label_table([change.label for change in changes])
         table = table.append_column(self.file_name, _longs(range(len(changes))))
-        return self.selected(changed.join(self.broadcast(table), F.col(self.label_name) == F.col(self.file_name)))
+        return self.select_columns(changed.join(self.broadcast(table), F.col(self.label_name) == F.col(self.file_name)))
 
     def label_table(self, labels: Sequence[_Label]) -> pa.Table:
         return pa.table(
@@ -240,11 +240,13 @@ class _ChangeScan:
         values: dict[str, Column] = {} if also else {CHANGE_TYPE: F.lit(label.change_type)}
         values[COMMIT_VERSION] = F.lit(label.version).cast(T.LongType())
         values[self.time_name] = F.lit(self.times_ms[label.version]).cast(T.LongType())
-        return self.selected(frame.withColumns(values))
+        return self.select_columns(frame.withColumns(values))
 
-    def selected(self, frame: DataFrame) -> DataFrame:
+    def select_columns(self, frame: DataFrame) -> DataFrame:
         time = F.timestamp_millis(F.col(self.time_name)).alias(COMMIT_TIMESTAMP)
-        return frame.select(*(border.quoted(name) for name in self.columns.names), CHANGE_TYPE, COMMIT_VERSION, time)
+        return frame.select(
+            *(border.quote_name(name) for name in self.columns.names), CHANGE_TYPE, COMMIT_VERSION, time
+        )
 
 
 def _with_each_file_once(changes: Sequence[_Change]) -> list[list[_Change]]:

@@ -4,7 +4,7 @@ The change data feed as the log describes it, without Spark. If a commit has `cd
 changes. Otherwise they follow from its adds and removes: an added file is all inserts, a removed file is all deletes. A
 file that is removed and added again has a new deletion vector: the rows in which the two vectors differ changed.
 
-Nothing here opens a data file or a vector; `scan.changes` does. See "Change Data Files" in PROTOCOL.md.
+Nothing here opens a data file or a vector; `scan.change_feed` does. See "Change Data Files" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ebbtide.errors import CorruptTableError, RequestError, VersionNotFoundError
 from ebbtide.log.change_bounds import ChangeBounds, resolve_bounds
 from ebbtide.log.change_schemas import ensure_same_columns, read_snapshot
 from ebbtide.log.commit_times import file_times
+from ebbtide.log.file_retention import ensure_start_retained
 from ebbtide.log.history import read_commit
 from ebbtide.log.listing import LogListing, list_log
 from ebbtide.log.outside_files import ensure_paths_inside_root
@@ -29,10 +30,10 @@ from ebbtide.protocol.deletion_vector import DeletionVectorDescriptor
 from ebbtide.protocol.features import ensure_readable
 from ebbtide.protocol.paths import canonical_path
 from ebbtide.protocol.properties import TableProperties
-from ebbtide.storage.prefetch import choose_read_ahead, prefetched
+from ebbtide.storage.prefetch import choose_read_ahead, prefetch
 from ebbtide.storage.store import ObjectStore
 
-__all__ = ["ChangeFeed", "ChangeType", "FileChange", "read_change_feed"]
+__all__ = ["ChangeFeed", "ChangeType", "ChangedRows", "read_change_feed"]
 
 _A = TypeVar("_A", AddFile, RemoveFile)
 
@@ -42,7 +43,7 @@ _ROWS_OF_MERGE = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRow
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class ChangedRows:
     """Rows of one file changed in one version: those in `shown` (None: all) that are not in `hidden`.
 
     `change_type` is None for a change data file: its rows carry it.
@@ -61,7 +62,7 @@ class ChangeFeed:
     """The changes of some consecutive versions. `snapshot` is the version whose columns the feed has."""
 
     snapshot: Snapshot
-    changes: tuple[FileChange, ...] = ()
+    changes: tuple[ChangedRows, ...] = ()
     # When each of the versions was committed, in milliseconds.
     times_ms: Mapping[int, int] | None = None
 
@@ -80,10 +81,12 @@ def read_change_feed(store: ObjectStore, bounds: ChangeBounds, *, config: Engine
     _ensure_commits(listing, versions, store.url)
     first = read_head(store, version=start, config=config)
     ensure_readable(first.protocol, first.metadata)
+    if bounds.enforces_retention:
+        ensure_start_retained(first, newest)
     _ensure_recorded(first.metadata, start, versions, store.url)
     snapshot = read_snapshot(store, first, end, newest, config)
     walk = _Walk(store.url, versions, first, snapshot, file_times(listing.commits))
-    commits = prefetched(partial(read_commit, store, config=config), list(versions), ahead=choose_read_ahead(store))
+    commits = prefetch(partial(read_commit, store, config=config), list(versions), ahead=choose_read_ahead(store))
     for version, actions in zip(versions, commits, strict=True):
         walk.read(version, actions)
     ensure_paths_inside_root(
@@ -106,7 +109,7 @@ class _Walk:
         self.protocol, self.metadata = first.protocol, first.metadata
         self.snapshot = snapshot
         self.file_times_ms = file_times_ms
-        self.changes: list[FileChange] = []
+        self.changes: list[ChangedRows] = []
         self.times_ms: dict[int, int] = {}
         ensure_same_columns(self.metadata, snapshot, version=versions[0], is_change=False)
 
@@ -134,10 +137,10 @@ class _Walk:
 
 def _changes(
     version: int, actions: list[Action], info: CommitInfo | None, metadata: Metadata, table_url: str
-) -> Iterator[FileChange]:
+) -> Iterator[ChangedRows]:
     recorded = [action for action in actions if isinstance(action, AddCDCFile)]
     if recorded:
-        yield from (FileChange(version, None, file, file.partition_values) for file in recorded)
+        yield from (ChangedRows(version, None, file, file.partition_values) for file in recorded)
         return
     if info is not None and _is_empty_merge(info):
         return
@@ -152,31 +155,31 @@ def _changes(
         yield from _change(version, adds.get(path), removes.get(path), metadata)
 
 
-def _change(version: int, add: AddFile | None, remove: RemoveFile | None, metadata: Metadata) -> Iterator[FileChange]:
+def _change(version: int, add: AddFile | None, remove: RemoveFile | None, metadata: Metadata) -> Iterator[ChangedRows]:
     if add is not None and remove is not None:
         yield from _difference(version, add, remove)
     elif add is not None:
-        yield FileChange(version, "insert", add, add.partition_values, hidden=add.deletion_vector)
+        yield ChangedRows(version, "insert", add, add.partition_values, hidden=add.deletion_vector)
     elif remove is not None:
         values = _values_of(remove, version, metadata)
-        yield FileChange(version, "delete", remove, values, hidden=remove.deletion_vector)
+        yield ChangedRows(version, "delete", remove, values, hidden=remove.deletion_vector)
 
 
-def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[FileChange]:
+def _difference(version: int, add: AddFile, remove: RemoveFile) -> Iterator[ChangedRows]:
     """The file stayed with another vector: newly marked rows were deleted, rows no longer marked came back."""
     new, old = add.deletion_vector, remove.deletion_vector
     if new is None and old is None:
         raise CorruptTableError(
             f"version {version} removes the data file '{add.path}' and adds it again, and neither action has a "
-            "deletion vector: which rows changed is not to be known. Read the changes before and after that version."
+            "deletion vector: nobody can tell which rows changed. Read the changes before and after that version."
         )
     if new == old:
         return
     # Both actions describe the same bytes; the one that stays describes them best.
     if new is not None:
-        yield FileChange(version, "delete", add, add.partition_values, shown=new, hidden=old)
+        yield ChangedRows(version, "delete", add, add.partition_values, shown=new, hidden=old)
     if old is not None:
-        yield FileChange(version, "insert", add, add.partition_values, shown=old, hidden=new)
+        yield ChangedRows(version, "insert", add, add.partition_values, shown=old, hidden=new)
 
 
 def _put(known: dict[str, _A], action: _A, version: int, url: str) -> None:
@@ -197,7 +200,7 @@ def _values_of(remove: RemoveFile, version: int, metadata: Metadata) -> Mapping[
         return {}
     raise RequestError(
         f"Version {version} removed the data file '{remove.path}' without saying which partition it was in, so its "
-        "rows cannot be told as changes. Start after that version.",
+        "rows cannot be shown as changes. Start after that version.",
         error_class="DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA",
     )
 

@@ -7,7 +7,7 @@ from tests.support.log_builder import LogBuilder, add, commit_info, metadata, pr
 
 from ebbtide.errors import CorruptTableError, RequestError, VersionNotFoundError
 from ebbtide.log.change_bounds import ChangeBounds
-from ebbtide.log.changes import read_change_feed
+from ebbtide.log.change_feed import read_change_feed
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = protocol(3, 7, ["deletionVectors"])

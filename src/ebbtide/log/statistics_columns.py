@@ -1,8 +1,8 @@
 """Which columns of a table have statistics, and of which types are these?
 
 A table keeps statistics of its first leaf columns, or of the columns it names; partition columns never have any.
-`indexed_columns` chooses them and `stats_type` is the Arrow type of the statistics of one file, with the physical names
-that the log uses. See "Per-file Statistics" in PROTOCOL.md.
+`indexed_columns` chooses them and `statistics_type` is the Arrow type of the statistics of one file, with the
+physical names that the log uses. See "Per-file Statistics" in PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ebbtide.protocol.schema import (
     physical_schema,
 )
 
-__all__ = ["indexed_columns", "stats_type"]
+__all__ = ["indexed_columns", "statistics_type"]
 
 # A leaf column as the chain of fields from the root to it.
 _Chain: TypeAlias = tuple[StructField, ...]
@@ -52,11 +52,11 @@ def indexed_columns(metadata: Metadata, protocol: Protocol) -> list[_Chain]:
     return [renamed for _, renamed in (chains if count < 0 else chains[:count])]
 
 
-def stats_type(metadata: Metadata, protocol: Protocol) -> pa.StructType:
+def statistics_type(metadata: Metadata, protocol: Protocol) -> pa.StructType:
     """The type of `stats_parsed`: counts, bounds by column, and whether the bounds are tight."""
     chains = indexed_columns(metadata, protocol)
-    bounds = _nested((chain, _bound_type(chain[-1].type)) for chain in chains)
-    counts = _nested((chain, pa.int64()) for chain in chains)
+    bounds = _nest((chain, _bound_type(chain[-1].type)) for chain in chains)
+    counts = _nest((chain, pa.int64()) for chain in chains)
     members = {"numRecords": pa.int64(), "minValues": bounds, "maxValues": bounds, "nullCount": counts}
     # Always present, even where the table cannot have deletion vectors (any more): under wide bounds a null count
     # means something else, and a reader of the struct alone must not take it as exact.
@@ -75,7 +75,7 @@ def _bound_type(data_type: DataType) -> pa.DataType | None:
     return arrow_type(data_type, column="statistics")
 
 
-def _nested(leaves: Iterable[tuple[_Chain, pa.DataType | None]]) -> pa.StructType | None:
+def _nest(leaves: Iterable[tuple[_Chain, pa.DataType | None]]) -> pa.StructType | None:
     """A struct of structs with these leaves; None when there are none, since Parquet has no empty struct."""
     children: dict[str, list[tuple[_Chain, pa.DataType]]] = {}
     types: dict[str, pa.DataType] = {}
@@ -86,6 +86,6 @@ def _nested(leaves: Iterable[tuple[_Chain, pa.DataType | None]]) -> pa.StructTyp
         types[name] = leaf_type
         if len(chain) > 1:
             children.setdefault(name, []).append((chain[1:], leaf_type))
-    nested = {name: _nested(members) for name, members in children.items()}
+    nested = {name: _nest(members) for name, members in children.items()}
     fields = [(name, nested.get(name, leaf_type)) for name, leaf_type in types.items()]
     return pa.struct(fields) if fields else None

@@ -22,19 +22,19 @@ from ebbtide.sql.session import SqlSession
 from ebbtide.sql.statements import DescribeTable, ShowColumns, ShowPartitions, ShowProperties
 from ebbtide.write.columns import spark_type
 
-__all__ = ["run_look"]
+__all__ = ["run_describe"]
 
 _COLUMNS: Final = "col_name STRING, data_type STRING, comment STRING"
 
 
-def run_look(
+def run_describe(
     session: SqlSession, statement: DescribeTable | ShowColumns | ShowProperties | ShowPartitions
 ) -> DataFrame:
     snapshot = load_snapshot(session.store(statement.path), config=session.config)
     spark = session.spark
     match statement:
         case DescribeTable(column=None):
-            return spark.createDataFrame(list(_described(snapshot)), _COLUMNS)
+            return spark.createDataFrame(list(_table_rows(snapshot)), _COLUMNS)
         case DescribeTable(column=name):
             return spark.createDataFrame(_described_column(snapshot, name or ""), "info_name STRING, info_value STRING")
         case ShowColumns():
@@ -55,13 +55,13 @@ def _described_column(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
 
 
 def _column_row(field: StructField) -> tuple[str, str, str | None]:
-    noted = field.metadata.get(CHAR_VARCHAR)
-    kind = noted if isinstance(noted, str) else spark_type(field.type).simpleString()
+    declared_type = field.metadata.get(CHAR_VARCHAR)
+    kind = declared_type if isinstance(declared_type, str) else spark_type(field.type).simpleString()
     comment = field.metadata.get("comment")
     return field.name, kind, comment if isinstance(comment, str) else None
 
 
-def _described(snapshot: Snapshot) -> Iterator[tuple[str, str, str | None]]:
+def _table_rows(snapshot: Snapshot) -> Iterator[tuple[str, str, str | None]]:
     yield from map(_column_row, snapshot.schema.fields)
     if snapshot.metadata.partition_columns:
         yield "# Partition Information", "", ""

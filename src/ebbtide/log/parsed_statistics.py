@@ -1,7 +1,7 @@
 """How do the typed statistics of a checkpoint become the JSON text that the engine reads?
 
-A checkpoint may keep file statistics as a struct (`stats_parsed`) instead of JSON (`stats`). `stats_as_json` rebuilds
-the text with Delta's conventions, column by column in Arrow, not row by row:
+A checkpoint may keep file statistics as a struct (`stats_parsed`) instead of JSON (`stats`). `statistics_as_json`
+rebuilds the text with Delta's conventions, column by column in Arrow, not row by row:
 
     date        "2024-02-29"
     timestamp   "2024-02-29T12:00:00.123456Z" (without the Z where the column has no time zone)
@@ -17,13 +17,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["stats_as_json"]
+__all__ = ["statistics_as_json"]
 
 # Arrow prints dates beyond its calendar as a note in angle brackets.
 _OUT_OF_RANGE = "<"
 
 
-def stats_as_json(parsed: pa.StructArray) -> pa.StringArray:
+def statistics_as_json(parsed: pa.StructArray) -> pa.StringArray:
     """One JSON object per row; null where the struct is null."""
     text = _struct(parsed)
     assert text is not None, "a struct always has a JSON form"

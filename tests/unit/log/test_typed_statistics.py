@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.support.log_builder import metadata, protocol
 
-from ebbtide.log.stats_columns import stats_type
-from ebbtide.log.typed_stats import typed_stats
+from ebbtide.log.statistics_columns import statistics_type
+from ebbtide.log.typed_statistics import typed_statistics
 from ebbtide.protocol.actions import Metadata, Protocol
 
 UTC = dt.timezone.utc
@@ -19,15 +19,15 @@ UTC = dt.timezone.utc
 
 def type_of(columns, *, partitions=(), configuration=None, **extra):
     action = metadata(columns, partitions=partitions, configuration=configuration, **extra)["metaData"]
-    return stats_type(Metadata.from_json(action), Protocol.from_json(protocol()["protocol"]))
+    return statistics_type(Metadata.from_json(action), Protocol.from_json(protocol()["protocol"]))
 
 
 def bounds_of(type_name, *texts):
     """The `minValues` of a column for texts of its bound; text by text, and all of them in one batch."""
     stats = [f'{{"numRecords":1,"minValues":{{"c":{text}}}}}' for text in texts]
     kind = type_of({"c": type_name})
-    together = [row["minValues"]["c"] for row in typed_stats(pa.array(stats), kind).to_pylist()]
-    alone = [typed_stats(pa.array([text]), kind).to_pylist()[0]["minValues"]["c"] for text in stats]
+    together = [row["minValues"]["c"] for row in typed_statistics(pa.array(stats), kind).to_pylist()]
+    alone = [typed_statistics(pa.array([text]), kind).to_pylist()[0]["minValues"]["c"] for text in stats]
     assert together == alone
     return together
 
@@ -107,7 +107,7 @@ def test_bound_that_is_no_value_of_its_column_is_unknown(type_name, text):
     kind = type_of({"c": type_name, "other": "long"})
     bad = f'{{"numRecords":1,"minValues":{{"c":{text},"other":7}}}}'
     good = '{"numRecords":2,"minValues":{"other":8}}'
-    rows = typed_stats(pa.array([bad, good]), kind).to_pylist()
+    rows = typed_statistics(pa.array([bad, good]), kind).to_pylist()
     assert rows[1]["minValues"] == {"c": None, "other": 8}
     # Python refuses lone surrogates in JSON text only when they are encoded; such a text is no statistics at all.
     assert rows[0] is None or rows[0]["minValues"] == {"c": None, "other": 7}
@@ -117,7 +117,7 @@ def test_one_strange_text_leaves_its_neighbours_as_they_are():
     kind = type_of({"c": "timestamp"})
     texts = ["2024-01-01T00:00:00Z", "soon", "2024-01-01T00:00:00.1234567Z"]
     stats = [json.dumps({"minValues": {"c": text}}) for text in texts]
-    values = [row["minValues"]["c"] for row in typed_stats(pa.array(stats), kind).to_pylist()]
+    values = [row["minValues"]["c"] for row in typed_statistics(pa.array(stats), kind).to_pylist()]
     assert values[:2] == [dt.datetime(2024, 1, 1, tzinfo=UTC), None]
     assert values[2] in {None, dt.datetime(2024, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)}
 
@@ -126,13 +126,13 @@ def test_one_strange_text_leaves_its_neighbours_as_they_are():
     "text", [None, "", "not json", "[1]", "7", '"x"', '{"numRecords":1', '{"numRecords":1} trailing', "\n", "null"]
 )
 def test_text_that_is_no_object_gives_no_statistics(text):
-    rows = typed_stats(pa.array([text, '{"numRecords":2}'], pa.string()), type_of({"c": "long"})).to_pylist()
+    rows = typed_statistics(pa.array([text, '{"numRecords":2}'], pa.string()), type_of({"c": "long"})).to_pylist()
     assert rows[0] is None
     assert rows[1]["numRecords"] == 2
 
 
 def test_two_objects_in_one_text_do_not_move_the_rows_after_them():
-    rows = typed_stats(
+    rows = typed_statistics(
         pa.array(['{"numRecords":1}{"numRecords":2}', "", '{"numRecords":3}']), type_of({"c": "long"})
     ).to_pylist()
     assert [row and row["numRecords"] for row in rows] == [None, None, 3]
@@ -140,18 +140,18 @@ def test_two_objects_in_one_text_do_not_move_the_rows_after_them():
 
 def test_text_over_several_lines_is_read():
     text = json.dumps({"numRecords": 1, "minValues": {"c": 4}}, indent=2)
-    assert typed_stats(pa.array([text]), type_of({"c": "long"})).to_pylist()[0]["minValues"] == {"c": 4}
+    assert typed_statistics(pa.array([text]), type_of({"c": "long"})).to_pylist()[0]["minValues"] == {"c": 4}
 
 
 def test_hostile_nesting_is_survived():
     deep = '{"numRecords":1,"x":' + "[" * 200_000 + "]" * 200_000 + "}"
-    rows = typed_stats(pa.array([deep, '{"numRecords":2}']), type_of({"c": "long"})).to_pylist()
+    rows = typed_statistics(pa.array([deep, '{"numRecords":2}']), type_of({"c": "long"})).to_pylist()
     assert rows[0] is None or rows[0]["numRecords"] == 1
     assert rows[1]["numRecords"] == 2
 
 
 def test_absent_members_and_null_members_are_null():
-    rows = typed_stats(pa.array(['{"numRecords":1}', '{"minValues":null,"nullCount":{}}']), type_of({"c": "long"}))
+    rows = typed_statistics(pa.array(['{"numRecords":1}', '{"minValues":null,"nullCount":{}}']), type_of({"c": "long"}))
     empty = {"numRecords": None, "minValues": None, "maxValues": None, "nullCount": None, "tightBounds": None}
     assert rows.to_pylist() == [{**empty, "numRecords": 1}, {**empty, "nullCount": {"c": None}}]
 
@@ -159,13 +159,15 @@ def test_absent_members_and_null_members_are_null():
 def test_every_batch_of_a_large_table_is_read():
     stats = [f'{{"numRecords":{number}}}' for number in range(20_000)]
     stats[9_000] = "broken"
-    counts = [row and row["numRecords"] for row in typed_stats(pa.array(stats), type_of({"c": "long"})).to_pylist()]
+    counts = [
+        row and row["numRecords"] for row in typed_statistics(pa.array(stats), type_of({"c": "long"})).to_pylist()
+    ]
     assert counts == [*range(9_000), None, *range(9_001, 20_000)]
 
 
 def test_slice_of_a_column_is_read_from_where_it_begins():
     stats = pa.array(["x", '{"numRecords":1}', '{"numRecords":2}', "y"]).slice(1, 2)
-    assert [row["numRecords"] for row in typed_stats(stats, type_of({"c": "long"})).to_pylist()] == [1, 2]
+    assert [row["numRecords"] for row in typed_statistics(stats, type_of({"c": "long"})).to_pylist()] == [1, 2]
 
 
 # --- which columns ----------------------------------------------------------------------------------------------------
@@ -218,5 +220,5 @@ def test_named_columns_are_indexed_with_everything_below_them():
 def test_nested_bounds_are_read_at_every_level():
     inner = {"type": "struct", "fields": [{"name": "x", "type": "date", "nullable": True, "metadata": {}}]}
     stats = ['{"minValues":{"s":{"x":"2024-01-02"}}}', '{"minValues":{"s":null}}', '{"minValues":{"s":5}}']
-    rows = typed_stats(pa.array(stats), type_of({"s": inner})).to_pylist()
+    rows = typed_statistics(pa.array(stats), type_of({"s": inner})).to_pylist()
     assert [row["minValues"] for row in rows] == [{"s": {"x": dt.date(2024, 1, 2)}}, {"s": None}, {"s": None}]

@@ -1,0 +1,1 @@
+"""How does a table go, files and all? DROP TABLE."""

@@ -1,0 +1,1 @@
+"""How does a table lose a feature? ALTER TABLE ... DROP FEATURE."""

@@ -1,0 +1,1 @@
+"""What does a table need, why, and who does it? `ebbtide maintain`."""

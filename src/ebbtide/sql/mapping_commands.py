@@ -1,0 +1,38 @@
+"""How does ALTER TABLE take the column mapping from a table? By rewriting its files, which no other property does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ebbtide.commands.drop_feature.unmapping import UnmapPass, unmapping_request
+from ebbtide.log import load_snapshot
+from ebbtide.session_settings import optimize_settings
+from ebbtide.sql.alter_statements import SetProperties, UnsetProperties
+from ebbtide.sql.session import SqlSession
+
+__all__ = ["without_mapping"]
+
+_MODE: Final = "delta.columnmapping.mode"
+
+
+def without_mapping(
+    session: SqlSession, statement: SetProperties | UnsetProperties
+) -> SetProperties | UnsetProperties | None:
+    """What is left of the statement when the mapping is gone, if it takes it away; None when nothing is."""
+    if isinstance(statement, SetProperties):
+        values = [value for key, value in statement.properties.items() if key.lower() == _MODE]
+        takes_away = [value.strip().lower() for value in values] == ["none"]
+    else:
+        takes_away = _MODE in {key.lower() for key in statement.keys}
+    store = session.store(statement.path)
+    if not takes_away or load_snapshot(store, config=session.config).properties.column_mapping_mode == "none":
+        return statement
+    options = session.options(statement.path).without_transaction()
+    request = unmapping_request(store, settings=optimize_settings(session.spark), options=options)
+    UnmapPass(session.spark, request, keeps_mode=isinstance(statement, SetProperties)).run()
+    if isinstance(statement, SetProperties):
+        rest = {key: value for key, value in statement.properties.items() if key.lower() != _MODE}
+        return replace(statement, properties=rest) if rest else None
+    keys = tuple(key for key in statement.keys if key.lower() != _MODE)
+    return replace(statement, keys=keys) if keys else None
