@@ -82,11 +82,17 @@ class Work:
     # Looks at what lies in the table's directory afterwards, and says what is wrong with it.
     left: Callable[[Path], str | None] | None = None
 
+    def kind(self, path: Path) -> str:
+        """What an adapter is asked to do, whatever the table."""
+        task = self.task(path)
+        return f"{task['do']} sorted" if task.get("zorder") else f"{task['do']}"
+
 
 def measured(run: Run, work: Work, engines: Sequence[Engine]) -> Case:
-    results = {engine.name: Measurement(engine.name) for engine in run.present(engines)}
+    chosen = run.choose(engines, work.kind(run.scratch))
+    results = {engine.name: Measurement(engine.name) for engine in chosen}
     alive: list[Process] = []
-    for engine in run.present(engines):
+    for engine in chosen:
         process = _cold(run, work, engine, results[engine.name])
         if process is not None:
             alive.append(process)

@@ -14,7 +14,7 @@ from tests.support.spark_session import JVM_OPTIONS
 
 from bench.peers.client import Process
 from bench.peers.data import one_maker
-from bench.peers.engines import ALL, Engine, missing
+from bench.peers.engines import ALL, EBBTIDE, Engine, missing
 
 __all__ = ["Run", "opened"]
 
@@ -34,6 +34,7 @@ class Run:
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     _kept: dict[str, Process] = field(default_factory=dict, repr=False)
+    _done: set[tuple[str, str]] = field(default_factory=set, repr=False)
     _places: int = 0
 
     @property
@@ -57,6 +58,17 @@ class Run:
                 self.missing[engine.name] = reason
                 print(f"NOT HERE: {engine.name}: {reason}", flush=True)
         return [engine for engine in chosen if engine.name not in self.missing]
+
+    def choose(self, engines: Iterable[Engine], task: str) -> list[Engine]:
+        """Who does this kind of task. In a short run a peer does it once: that shows that its adapter works."""
+        present = self.present(engines)
+        if not self.is_short:
+            return present
+        chosen = [engine for engine in present if engine is EBBTIDE or (engine.adapter, task) not in self._done]
+        # Two engines of one adapter differ in the table they are given, which is not theirs to get wrong.
+        chosen = list({engine.adapter: engine for engine in reversed(chosen)}.values())[::-1]
+        self._done |= {(engine.adapter, task) for engine in chosen}
+        return chosen
 
     def start(self, engine: Engine) -> Process:
         process = self._kept.pop(engine.name, None) or Process(engine, self.scratch)

@@ -97,6 +97,16 @@ def test_missing_engine_is_named_once_with_what_to_do(tmp_path, monkeypatch, cap
     )
 
 
+def test_peer_does_the_same_kind_of_task_once_in_a_short_run_and_always_in_a_real_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "jars", lambda: ["a.jar"])
+    asked = [EBBTIDE, named("delta-spark"), named("delta-spark without vectors"), named("deltalake")]
+    short, real = Run(tmp_path, tmp_path, is_short=True), Run(tmp_path, tmp_path)
+    assert short.choose(asked, "delete") == [EBBTIDE, named("delta-spark"), named("deltalake")]
+    assert short.choose(asked, "delete") == [EBBTIDE]
+    assert short.choose(asked, "merge") == [EBBTIDE, named("delta-spark"), named("deltalake")]
+    assert real.choose(asked, "delete") == real.choose(asked, "delete") == asked
+
+
 # --- worker -----------------------------------------------------------------------------------------------------------
 
 
