@@ -54,8 +54,8 @@ bench: $(STAMP) ## the benchmarks
 bench-peers: $(STAMP) ## the same work by delta-spark, deltalake, Sail and us, side by side (ARGS='--short')
 	@$(VENV_PY) scripts/other_engines.py bench.peers $(ARGS)
 
-matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x
-	@$(VENV_PY) scripts/matrix.py $(RELEASES)
+matrix: $(STAMP) ## the short suite on the oldest and the newest PySpark 4.x (ARGS='--short')
+	@$(VENV_PY) scripts/matrix.py $(RELEASES) $(ARGS)
 
 reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself, whose JAR Maven downloads
 	@$(VENV_PY) scripts/reference_jars.py build/reference

@@ -1,7 +1,8 @@
 """Does Ebbtide hold on every PySpark it promises? Runs the short suite on the oldest and on the newest 4.x release.
 
 Each release gets an environment below `.venvs/` that holds what differs from the one that runs this. The short suite is
-the tests marked `matrix`. Releases can be named instead of looked up: `make matrix RELEASES='4.1.0 4.2.1'`.
+the tests marked `matrix`. Releases can be named instead of looked up: `make matrix RELEASES='4.1.0 4.2.1'`. `--short`
+tries one kind of session per release: classic on the oldest, Connect on the newest.
 """
 
 from __future__ import annotations
@@ -72,7 +73,14 @@ def pinned_name(line: str) -> str | None:
     return pin.group(1) if pin else None
 
 
-def run_release(release: str) -> int:
+def chosen_runs(releases: Sequence[str], *, short: bool) -> list[tuple[str, Sequence[Sequence[str]]]]:
+    """Each release with the kinds of session that it is tried on."""
+    if not short:
+        return [(release, RUNS) for release in releases]
+    return [(release, (RUNS[number % len(RUNS)],)) for number, release in enumerate(releases)]
+
+
+def run_release(release: str, runs: Sequence[Sequence[str]] = RUNS) -> int:
     started = time.monotonic()
     venv = VENVS / f"pyspark-{release}"
     constraints = VENVS / f"pyspark-{release}.txt"
@@ -84,7 +92,7 @@ def run_release(release: str) -> int:
     arguments = [str(venv), "--constraints", str(constraints), "--editable", ".[dev]", *environment.over_this()]
     if environment.main(arguments) != 0:
         return 1
-    codes = {_run_suite(venv, chosen) for chosen in RUNS}
+    codes = {_run_suite(venv, chosen) for chosen in runs}
     verdict = "FAILS" if codes - {0, NOTHING_SELECTED} else "holds" if 0 in codes else "has no test marked `matrix`"
     print(f"matrix    PySpark {release} {verdict}, {round(time.monotonic() - started)}s", flush=True)
     return 0 if verdict == "holds" else 1
@@ -105,11 +113,13 @@ def _run_suite(venv: Path, arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    releases = list(arguments) or oldest_and_newest(published_releases(sys.executable))
+    short = "--short" in arguments
+    named = [argument for argument in arguments if argument != "--short"]
+    releases = named or oldest_and_newest(published_releases(sys.executable))
     if not releases:
         print("No PySpark 4.x release was found: pip needs a package index, or name releases.", file=sys.stderr)
         return 1
-    return max([run_release(release) for release in releases])
+    return max([run_release(release, runs) for release, runs in chosen_runs(releases, short=short)])
 
 
 if __name__ == "__main__":

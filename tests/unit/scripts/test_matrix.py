@@ -36,3 +36,12 @@ def test_new_release_keeps_every_pin_but_spark():
         "pyarrow==26.0.1",
         "pyspark==4.3.0",
     ]
+
+
+def test_short_matrix_tries_each_kind_of_session_on_one_release_and_the_whole_one_on_all():
+    classic, connect = matrix.RUNS
+    assert matrix.chosen_runs(["4.0.0", "4.3.0"], short=True) == [("4.0.0", (classic,)), ("4.3.0", (connect,))]
+    assert matrix.chosen_runs(["4.0.0", "4.3.0"], short=False) == [
+        ("4.0.0", (classic, connect)),
+        ("4.3.0", (classic, connect)),
+    ]
