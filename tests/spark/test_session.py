@@ -102,6 +102,9 @@ def test_second_command_is_not_dropped_where_the_session_resets_its_transaction(
         lambda: table.update("id = 2", {"id": "id"}),
         lambda: table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedDelete().execute(),
         lambda: ebbtide.sql(spark, f"DELETE FROM delta.`{path}` WHERE id = 3"),
+        lambda: ebbtide.sql(spark, f"INSERT INTO delta.`{path}` SELECT 4L"),
+        lambda: ebbtide.sql(spark, f"CREATE OR REPLACE TABLE delta.`{path}` AS SELECT 4L AS id"),
+        lambda: ebbtide.sql(spark, f"TRUNCATE TABLE delta.`{path}`"),
     ]
     for number, call in enumerate(calls):
         with session_settings(spark, {TXN_APP_ID: "nightly", TXN_VERSION: str(number), TXN_AUTO_RESET: "true"}):
@@ -111,6 +114,18 @@ def test_second_command_is_not_dropped_where_the_session_resets_its_transaction(
             assert spark.conf.get(TXN_VERSION, None) is None
             with pytest.raises(RequestError, match="needs both"):
                 call()
+
+
+def test_setting_is_on_however_spark_lets_its_user_write_true(spark, tmp_path):
+    ebbtide.write(spark.sql("SELECT DATE'2020-01-01' AS d, 1 AS s"), tmp_path / "t")
+    table = ebbtide.DeltaTable.forPath(spark, tmp_path / "t")
+    dates_as_text = "spark.sql.legacy.typeCoercion.datetimeToString.enabled"
+    for value in ("true", "True", " TRUE "):
+        with session_settings(spark, {dates_as_text: value, "spark.sql.ansi.enabled": "false"}):
+            # As dates the two are equal.
+            assert ebbtide.read(spark, tmp_path / "t", where="d > '2020'").count() == 1
+        with session_settings(spark, {"spark.sql.caseSensitive": value}), pytest.raises(UnknownColumnError):
+            table.update("s = 1", {"S": "2"})
 
 
 def test_user_is_warned_once_of_a_setting_that_is_not_followed(spark, many_files, caplog):

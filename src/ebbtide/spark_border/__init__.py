@@ -29,7 +29,7 @@ from ebbtide.spark_border.reading import (
     with_file_metadata,
 )
 from ebbtide.spark_border.running import compute_once, interruptible, observe_metrics, wait_for_metrics
-from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session
+from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session, is_switched_on
 from ebbtide.spark_border.settings import (
     listing_settings,
     parquet_write_settings,
@@ -67,6 +67,7 @@ __all__ = [
     "is_case_sensitive",
     "is_connect",
     "is_session",
+    "is_switched_on",
     "listing_settings",
     "not_pushed",
     "nothing_pushed_below",
