@@ -23,7 +23,7 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
 from ebbtide.errors import RequestError
 from ebbtide.log.file_retention import FILE_RETENTION_SETTING
-from ebbtide.spark_border import settings_below
+from ebbtide.spark_border import is_case_sensitive, settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
 __all__ = [
@@ -148,6 +148,7 @@ def write_options(
         user_metadata=settings.get(USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
         config=_with_allowed_functions(settings, _with_settings(settings, config)),
+        is_case_sensitive=is_case_sensitive(spark),
         after_commit=partial(_auto_compaction(settings).after, spark),
     )
 
