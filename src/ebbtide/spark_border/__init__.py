@@ -25,6 +25,7 @@ from ebbtide.spark_border.reading import (
     not_pushed,
     nothing_pushed_below,
     reader_name_of,
+    schema_from_json,
     strict_reader,
     with_file_metadata,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "quote_name",
     "read_by_field_id",
     "reader_name_of",
+    "schema_from_json",
     "wait_for_metrics",
     "search_settings",
     "settings_below",
