@@ -52,9 +52,18 @@ _FOLLOWED_PREFIX: Final = "properties.defaults."
 # delta-spark's default, which is what Ebbtide does; any other value is warned about.
 _AS_BY_DEFAULT: Final = {
     "allowArbitraryProperties.enabled": "false",
+    "alter.replaceColumns.safe.enabled": "true",
+    "alterTable.changeColumn.checkExpressions": "true",
+    "alterTable.dropColumn.enabled": "true",
+    "autoCompact.nonBlindAppend.enabled": "false",
+    "clone.replaceEnabled": "true",
+    "clusteredTable.numClusteringColumnsLimit": "4",
     "columnMapping.reuseColumnMetadataDuringOverwrite": "true",
     "columnMapping.reuseColumnMetadataDuringReplace": "true",
     "constraints.allowUnenforcedNotNull.enabled": "false",
+    "convert.metadataCheck.enabled": "true",
+    "convert.partitionValues.ignoreCastFailure": "false",
+    "convert.useMetadataLog": "true",
     "convertEmptyToNullForStringPartitionCol": "true",
     "createEmptySchemaTable.enabled": "true",
     "deletionVectors.disableTightBoundOnFileCreationForDevOnly": "false",
@@ -79,8 +88,11 @@ _AS_BY_DEFAULT: Final = {
     "skipRecordingEmptyCommits": "true",
     "stats.collect": "true",
     "stats.collect.using.tableSchema": "true",
+    "tableFeatures.fastDropFeature.enabled": "true",
+    "tableFeatures.fastDropFeature.generateDVTombstones.enabled": "true",
     "typeWidening.allowAutomaticWidening": "always",
     "updateAndMergeCastingFollowsAnsiEnabledFlag": "false",
+    "vacuum.relativize.ignoreError": "false",
     # Not delta-spark's default: there RETAIN counts for nothing, unless it is 0.
     "vacuum.retentionWindowIgnore.enabled": "false",
     "variant.forceUsePreviewTableFeature": "false",
@@ -105,12 +117,20 @@ _HARMLESS: Final = (
     # the shape of checkpoints and checksums, which any reader reads
     *("checkpoint.", "checkpointSchema.", "checkpointV2.", "domainMetadatasInCrc.", "fileSizeHistogram"),
     *("lastCheckpoint.", "setTransactionsInCrc.", "statsAsStructInCheckpoint.", "writeChecksumFile."),
+    # how its other commands do their work. Of commands that Ebbtide has, only these: one that is misspelled is unknown
+    *("alterLocation.bypassSchemaCheck", "alterTable.bypassCharVarcharToStringFix", "autoCompact.earlySkipPartition"),
+    *("autoCompact.maxNumModified", "autoCompact.maxTablePartition", "autoCompact.partitionStatsSize"),
+    *("autoCompact.recordPartitionStats.", "autoCompact.reservePartitions.", "changeColumn.checkDependentExpressions"),
+    *("changeColumn.renameColumnEscapeName", "clone.iceberg.", "convert.iceberg.", "convert.useCatalog", "liquid."),
+    *("optimize.clustering.", "optimize.conditionalIncrementMetric.", "optimize.repartition.enabled"),
+    *("optimize.zorder.fastInterleaveBits.", "tableFeatures.allowMetadataCleanup", "tableFeatures.dev."),
+    *("tableFeatures.fastDropFeature.alwaysValidate", "tableFeatures.fastDropFeature.dvTombstone"),
+    *("tableFeatures.testFeatures.", "vacuum.enforceDeletedFileAndLogRetention", "vacuum.parallelDelete."),
     # commands, features and services that Ebbtide does not have
-    *("alter", "autoCompact.", "backfill.", "catalog.", "changeColumn.", "changelogV2.", "clone.", "clusteredTable."),
-    *("commitMetrics.", "convert.", "coordinatedCommits.", "dummyFileManager.", "enableTableRedirect", "geo."),
-    *("history.", "hms.", "hudi.", "iceberg.", "import.", "liquid.", "optimize.", "optimizeWrite."),
-    *("replaceOn.", "replaceUsing.", "restore.", "rowTracking.", "skipRedirect"),
-    *("streaming.", "tableFeatures.", "timeTravel.", "uniform.", "vacuum.", "conflictDetection."),
+    *("backfill.", "catalog.", "changelogV2.", "commitMetrics.", "coordinatedCommits.", "dummyFileManager."),
+    *("enableTableRedirect", "geo.", "history.", "hms.", "hudi.", "iceberg.", "import.", "optimizeWrite."),
+    *("replaceOn.", "replaceUsing.", "rowTracking.", "skipRedirect", "streaming.", "timeTravel.", "uniform."),
+    "conflictDetection.",
 )
 
 

@@ -23,7 +23,7 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.delta_spark_settings import PREFIX, find_unfollowed
 from ebbtide.errors import RequestError
 from ebbtide.log.file_retention import FILE_RETENTION_SETTING
-from ebbtide.spark_border import settings_below
+from ebbtide.spark_border import is_case_sensitive, settings_below
 from ebbtide.write.table_expressions import ALLOWED_FUNCTIONS_SETTING
 
 __all__ = [
@@ -130,15 +130,17 @@ def write_options(
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     config: EngineConfig = DEFAULT_CONFIG,
+    in_transaction: bool = True,
 ) -> WriteOptions:
     """The arguments, and the session's settings where an argument is None. RequestError names a setting it cannot use.
 
-    If any part of the application transaction is an argument, none of it is taken from the session. `vectors_setting`
-    names the setting that says whether this command marks rows; each verb has its own.
+    If any part of the application transaction is an argument, none of it is taken from the session; nor is it for a
+    command that changes no rows, which is not part of what an application sends (`in_transaction=False`).
+    `vectors_setting` names the setting that says whether this command marks rows; each verb has its own.
     """
     settings = settings_below(spark, PREFIX)
     _warn_once(spark, settings)
-    if txn_app_id is None and txn_version is None:
+    if in_transaction and txn_app_id is None and txn_version is None:
         txn_app_id, txn_version = settings.get(TXN_APP_ID), _whole_number(settings, TXN_VERSION, least=0)
     return WriteOptions(
         deletion_vectors=_vector_mode(settings, vectors_setting) if deletion_vectors is None else deletion_vectors,
@@ -148,6 +150,7 @@ def write_options(
         user_metadata=settings.get(USER_METADATA) if user_metadata is None else user_metadata,
         storage_options=storage_options,
         config=_with_allowed_functions(settings, _with_settings(settings, config)),
+        is_case_sensitive=is_case_sensitive(spark),
         after_commit=partial(_auto_compaction(settings).after, spark),
     )
 

@@ -279,12 +279,14 @@ class DeltaTable(TableMaintenance, TableCopies):
     @checked(featureName=text)
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table's protocol support a feature, such as "deletionVectors", without switching it on."""
-        add_feature_support(self._store, featureName, options=self._options(), hint=self._latest)
+        add_feature_support(self._store, featureName, options=self._options(in_transaction=False), hint=self._latest)
 
     @checked(readerVersion=integer, writerVersion=integer)
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Let the table support everything that these protocol versions stand for; it never supports less."""
-        upgrade_table_protocol(self._store, readerVersion, writerVersion, options=self._options(), hint=self._latest)
+        upgrade_table_protocol(
+            self._store, readerVersion, writerVersion, options=self._options(in_transaction=False), hint=self._latest
+        )
 
     @checked(featureName=text, truncateHistory=optional(flag))
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -299,7 +301,7 @@ class DeltaTable(TableMaintenance, TableCopies):
             featureName,
             bool(truncateHistory),
             optimize_settings(self._spark),
-            options=self._options().without_transaction(),
+            options=self._options(in_transaction=False),
             hint=self._latest,
         )
         DropFeatureCommand(self._spark, request).run()

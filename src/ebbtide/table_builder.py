@@ -174,7 +174,9 @@ class DeltaTableBuilder(Generic[Table]):
         definition = TableDefinition(
             schema, self._partition_columns, self._properties, self._comment, border.is_case_sensitive(self._spark)
         )
-        options = write_options(self._spark, storage_options=self._storage_options, config=self._config)
+        options = write_options(
+            self._spark, storage_options=self._storage_options, config=self._config, in_transaction=False
+        )
         defaults = table_defaults(self._spark)
         create_table(self._spark, CreateRequest(store, definition, self._how, options, lambda: defaults))
         refresh_changed(self._spark, store.url)

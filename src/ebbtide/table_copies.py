@@ -83,7 +83,7 @@ class TableCopies(TableHandle):
             self._store,
             version,
             at,
-            self._options(),
+            self._options(in_transaction=False),
             self._latest,
             ignores_missing_files=ignores_missing_files(self._spark),
             may_downgrade=restore_may_downgrade(self._spark),
@@ -121,7 +121,7 @@ class TableCopies(TableHandle):
         request = ConvertRequest(
             store,
             partition_fields_of(partitionSchema),
-            options=write_options(sparkSession, storage_options=storage_options, config=config),
+            options=write_options(sparkSession, storage_options=storage_options, config=config, in_transaction=False),
             default_properties=lambda: table_defaults(sparkSession),
         )
         convert_folder(sparkSession, request)
@@ -189,7 +189,7 @@ class TableCopies(TableHandle):
             at_ms,
             how="create_or_replace" if replace else "create",
             properties=properties or {},
-            options=self._options(),
+            options=self._options(in_transaction=False),
             hint=self._latest,
             may_downgrade=restore_may_downgrade(self._spark),
             enforces_retention=enforces_file_retention(self._spark),

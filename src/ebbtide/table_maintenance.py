@@ -75,7 +75,7 @@ class TableMaintenance(TableHandle):
             max_deleted_share=max_deleted_share,
             threads=threads,
         )
-        options = self._options(user_metadata=user_metadata).without_transaction()
+        options = self._options(user_metadata=user_metadata, in_transaction=False)
         request = OptimizeRequest(
             self._store, settings=settings, commit_per_group=commit_per_group, options=options, hint=self._latest
         )
@@ -112,7 +112,7 @@ class TableMaintenance(TableHandle):
             keep_versions=tuple(keep_versions),
             retention_check=checks_retention(spark) if retention_check is None else retention_check,
             is_logged=logs_vacuum(spark),
-            options=self._options().without_transaction(),
+            options=self._options(in_transaction=False),
             hint=self._latest,
         )
         return VacuumCommand(request).run()
@@ -147,7 +147,7 @@ class TableMaintenance(TableHandle):
         and nothing runs in Spark. A repair is one commit. It takes files from the log that are lost, and so is the
         consent to go on without their rows; `result.findings` says which they are. Look first.
         """
-        result = FsckCommand(FsckRequest(self._store, repair, self._options().without_transaction())).run()
+        result = FsckCommand(FsckRequest(self._store, repair, self._options(in_transaction=False))).run()
         if result.version is not None:
             refresh_changed(self._spark, self._store.url)
         return result
@@ -165,7 +165,7 @@ class TableMaintenance(TableHandle):
         `where` chooses partitions. The rows are still in the files of older versions, until VACUUM deletes those.
         """
         settings = optimize_settings(self._spark, target_bytes=target_size)
-        options = self._options(user_metadata=user_metadata).without_transaction()
+        options = self._options(user_metadata=user_metadata, in_transaction=False)
         request = PurgeRequest(self._store, where, settings, options=options, hint=self._latest)
         result = PurgeCommand(self._spark, request).run()
         refresh_changed(self._spark, self._store.url)
@@ -242,7 +242,7 @@ class TableMaintenance(TableHandle):
             is_logged=logs_vacuum(spark),
             skip=frozenset(skip),
             dry_run=dry_run,
-            options=self._options(user_metadata=user_metadata).without_transaction(),
+            options=self._options(user_metadata=user_metadata, in_transaction=False),
             hint=self._latest,
         )
         result = MaintainCommand(request).run(spark)

@@ -31,6 +31,7 @@ from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.scan import scan_rows
 from ebbtide.sql_text import tokenize
 from ebbtide.storage import ObjectStore
+from ebbtide.storage.links import is_same_place
 
 __all__ = [
     "ViewSource",
@@ -119,7 +120,7 @@ def refresh_changed(spark: SparkSession, table_url: str) -> None:
     reads it tries again.
     """
     for name, view in list(_views.get(spark, {}).items()):
-        if view.source.store.url == table_url:
+        if is_same_place(view.source.store.url, table_url):
             try:
                 _refresh(spark, name, view)
             except DeltaError as error:
@@ -130,7 +131,7 @@ def refresh_changed(spark: SparkSession, table_url: str) -> None:
 def drop_views(spark: SparkSession, table_url: str) -> None:
     """After the table was dropped: drop its views in the session. One that Spark knows as another's is forgotten."""
     for name, view in list(_views.get(spark, {}).items()):
-        if view.source.store.url == table_url:
+        if is_same_place(view.source.store.url, table_url):
             if _is_current(spark, name, view):
                 spark.catalog.dropTempView(name)
             del _views[spark][name]

@@ -355,6 +355,35 @@ def test_schema_nested_beyond_reason_is_refused(spark, tmp_path):
 
 
 @pytest.mark.timeout(HOSTILE_SECONDS)
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"__CHAR_VARCHAR_TYPE_STRING": 9},
+        {"__COLLATIONS": 7},
+        {"odd": {"list": [1, "a", {"null": None}]}},
+        {"EXISTS_DEFAULT": "1 / 0", "comment": 7, "parquet.field.id": "x"},
+    ],
+    ids=["char", "collations", "odd", "default"],
+)
+@pytest.mark.parametrize("column", ["id", "part"])
+def test_metadata_of_a_column_that_spark_cannot_read_does_not_reach_it(spark, tmp_path, column, metadata):
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "part": pa.string()})).partitioned_by("part")
+    builder.deletion_vectors().file([{"id": 1, "part": "a"}]).file([{"id": 2, "part": "b"}]).commit()
+    first = builder.log / f"{0:020d}.json"
+    actions = [json.loads(line) for line in first.read_text().splitlines()]
+    [definition] = [action["metaData"] for action in actions if "metaData" in action]
+    schema = json.loads(definition["schemaString"])
+    for field in schema["fields"]:
+        field["metadata"] = metadata if field["name"] == column else {}
+    definition["schemaString"] = json.dumps(schema)
+    first.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    delta = ebbtide.DeltaTable.forPath(spark, builder.path)
+    delta.delete("part = 'b' OR id = 7")
+    assert delta.toDF().collect() == [(1, "a")]
+    delta.delete("length(part) = 1")
+    assert delta.toDF().collect() == []
+
+
 def test_statistics_that_are_a_bomb_are_no_statistics(spark, tmp_path):
     builder = table(tmp_path / "t").file(rows(5), stats=False).commit()
     (file,) = builder.files

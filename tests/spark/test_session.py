@@ -102,6 +102,9 @@ def test_second_command_is_not_dropped_where_the_session_resets_its_transaction(
         lambda: table.update("id = 2", {"id": "id"}),
         lambda: table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedDelete().execute(),
         lambda: ebbtide.sql(spark, f"DELETE FROM delta.`{path}` WHERE id = 3"),
+        lambda: ebbtide.sql(spark, f"INSERT INTO delta.`{path}` SELECT 4L"),
+        lambda: ebbtide.sql(spark, f"CREATE OR REPLACE TABLE delta.`{path}` AS SELECT 4L AS id"),
+        lambda: ebbtide.sql(spark, f"TRUNCATE TABLE delta.`{path}`"),
     ]
     for number, call in enumerate(calls):
         with session_settings(spark, {TXN_APP_ID: "nightly", TXN_VERSION: str(number), TXN_AUTO_RESET: "true"}):
@@ -111,6 +114,50 @@ def test_second_command_is_not_dropped_where_the_session_resets_its_transaction(
             assert spark.conf.get(TXN_VERSION, None) is None
             with pytest.raises(RequestError, match="needs both"):
                 call()
+
+
+def test_command_that_changes_no_rows_does_not_ask_for_the_transaction_that_the_session_has_reset(spark, tmp_path):
+    path, clone = tmp_path / "t", tmp_path / "clone"
+    named = f"delta.`{path}`"
+    spark.range(3).write.parquet(str(tmp_path / "parquet"))
+    with session_settings(spark, {TXN_APP_ID: "nightly", TXN_VERSION: "1", TXN_AUTO_RESET: "true"}):
+        ebbtide.write(spark.range(3), path)
+        table = ebbtide.DeltaTable.forPath(spark, path)
+        for call in (
+            lambda: table.optimize().executeCompaction(),
+            table.purge,
+            table.vacuum,
+            table.fsck,
+            table.maintain,
+            lambda: table.restoreToVersion(0),
+            lambda: table.clone(str(clone), True),
+            lambda: table.addFeatureSupport("deletionVectors"),
+            lambda: table.upgradeTableProtocol(3, 7),
+            lambda: ebbtide.DeltaTable.convertToDelta(spark, f"parquet.`{tmp_path / 'parquet'}`"),
+            lambda: ebbtide.DeltaTable.create(spark).location(tmp_path / "built").addColumn("id", "long").execute(),
+            lambda: ebbtide.sql(spark, f"CREATE TABLE delta.`{tmp_path / 'made'}` (id LONG)"),
+            lambda: ebbtide.sql(spark, f"OPTIMIZE {named}"),
+            lambda: ebbtide.sql(spark, f"REORG TABLE {named} APPLY (PURGE)"),
+            lambda: ebbtide.sql(spark, f"VACUUM {named}"),
+            lambda: ebbtide.sql(spark, f"FSCK REPAIR TABLE {named} DRY RUN"),
+            lambda: ebbtide.sql(spark, f"ALTER TABLE {named} ADD COLUMN x INT"),
+            lambda: ebbtide.sql(spark, f"RESTORE TABLE {named} TO VERSION AS OF 0"),
+        ):
+            call()
+        with pytest.raises(RequestError, match="needs both"):
+            table.delete("id = 1")
+
+
+def test_setting_is_on_however_spark_lets_its_user_write_true(spark, tmp_path):
+    ebbtide.write(spark.sql("SELECT DATE'2020-01-01' AS d, 1 AS s"), tmp_path / "t")
+    table = ebbtide.DeltaTable.forPath(spark, tmp_path / "t")
+    dates_as_text = "spark.sql.legacy.typeCoercion.datetimeToString.enabled"
+    for value in ("true", "True", " TRUE "):
+        with session_settings(spark, {dates_as_text: value, "spark.sql.ansi.enabled": "false"}):
+            # As dates the two are equal.
+            assert ebbtide.read(spark, tmp_path / "t", where="d > '2020'").count() == 1
+        with session_settings(spark, {"spark.sql.caseSensitive": value}), pytest.raises(UnknownColumnError):
+            table.update("s = 1", {"S": "2"})
 
 
 def test_user_is_warned_once_of_a_setting_that_is_not_followed(spark, many_files, caplog):

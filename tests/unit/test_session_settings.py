@@ -155,10 +155,18 @@ def test_command_that_failed_keeps_its_number_for_the_next_attempt():
         ("stats.collect", "false", "works as with 'true'"),
         ("replaceWhere.constraintCheck.enabled", "false", "does not follow"),
         ("delte.deletionVectors.persistent", "false", "does not know"),
+        ("optimize.maxFilesize", "1m", "does not know"),
+        ("optimize.batchSize", "1m", "does not know"),
+        ("vacuum.lit.enabled", "true", "does not know"),
+        ("restore.protocolDowngradeAlowed", "true", "does not know"),
+        ("autoCompact.minFiles", "3", "does not know"),
+        ("convert.partitionValues.ignoreCastFailure", "true", "works as with 'false'"),
+        ("clusteredTable.numClusteringColumnsLimit", "8", "works as with '4'"),
+        ("tableFeatures.fastDropFeature.enabled", "false", "works as with 'true'"),
         ("properties.default.appendOnly", "true", "does not know"),
     ],
 )
-def test_setting_that_is_find_unfollowed_is_named(name, value, words):
+def test_setting_that_is_not_followed_is_named(name, value, words):
     [(found, sentence)] = find_unfollowed({PREFIX + name: value})
     assert found == PREFIX + name
     assert words in sentence
@@ -177,6 +185,10 @@ def test_setting_that_is_find_unfollowed_is_named(name, value, words):
         ("write.txnVersion.autoReset.enabled", "true"),
         ("merge.optimizeInsertOnlyMerge.enabled", "false"),
         ("vacuum.parallelDelete.enabled", "true"),
+        ("vacuum.lite.enabled", "true"),
+        ("optimize.maxFileSize", "1m"),
+        ("optimize.repartition.enabled", "true"),
+        ("clone.replaceEnabled", "true"),
         ("retentionDurationCheck.enabled", "false"),
     ],
 )

@@ -55,6 +55,28 @@ def test_errors_of_spark_become_ours_and_keep_their_first_line(error, expected):
     assert "second line" not in str(caught.value)
 
 
+def test_error_of_java_is_named_by_its_class_and_not_by_an_object_of_py4j():
+    from py4j.protocol import Py4JJavaError
+
+    class Raised(Py4JJavaError):
+        def __init__(self):
+            Exception.__init__(self)
+
+        def __str__(self):
+            return "An error occurred while calling o51.load.\n: java.lang.StackOverflowError: secret\n\tat a.b(c:1)"
+
+    with pytest.raises(RequestError) as caught, border.spark_errors("testing"):
+        raise Raised
+    assert str(caught.value) == "While testing: Spark failed with StackOverflowError."
+
+
+@pytest.mark.parametrize("collations", [{"x": "nope"}, {"x": 7}, 7])
+def test_schema_that_spark_cannot_read_is_damage_of_the_table(collations):
+    field = {"name": "x", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": collations}}
+    with pytest.raises(CorruptTableError, match="collation"):
+        border.schema_from_json({"type": "struct", "fields": [field]})
+
+
 def test_errors_that_are_ours_already_pass_unchanged():
     error = TableNotFoundError("x")
     with pytest.raises(TableNotFoundError) as caught, border.spark_errors("testing"):

@@ -56,7 +56,7 @@ def run(
                 store,
                 partition_fields_of(partitioned_by),
                 not no_statistics,
-                write_options(spark, storage_options=storage_options),
+                write_options(spark, storage_options=storage_options, in_transaction=False),
                 lambda: table_defaults(spark),
                 dry_run=dry_run,
             )

@@ -65,14 +65,14 @@ def run(
     ensure_writable(snapshot.protocol, snapshot.metadata)
     verbose = bool(context.find_root().params.get("debug"))
     with session_with_phases(verbose=verbose) as (spark, on_phase):
-        options = write_options(spark, storage_options=storage_options, config=config)
+        options = write_options(spark, storage_options=storage_options, config=config, in_transaction=False)
         request = OptimizeRequest(
             store,
             where,
             tuple(zorder_by or ()),
             optimize_settings(spark, target_bytes=size),
             commit_per_group=commit_per_group,
-            options=options.without_transaction(),
+            options=options,
             hint=snapshot,
         )
         command = OptimizeCommand(spark, request, on_phase=on_phase)

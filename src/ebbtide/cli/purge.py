@@ -42,7 +42,7 @@ def run(
     ensure_writable(snapshot.protocol, snapshot.metadata)
     verbose = bool(context.find_root().params.get("debug"))
     with session_with_phases(verbose=verbose) as (spark, on_phase):
-        options = write_options(spark, storage_options=storage_options, config=config).without_transaction()
+        options = write_options(spark, storage_options=storage_options, config=config, in_transaction=False)
         settings = optimize_settings(spark, target_bytes=size)
         command = PurgeCommand(
             spark, PurgeRequest(store, where, settings, options=options, hint=snapshot), on_phase=on_phase

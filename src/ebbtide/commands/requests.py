@@ -42,6 +42,8 @@ class WriteOptions:
     user_metadata: str | None = None
     storage_options: Mapping[str, str] | None = None
     config: EngineConfig = DEFAULT_CONFIG
+    # Whether letter case counts where a command names a column (spark.sql.caseSensitive).
+    is_case_sensitive: bool = False
     # Called after a commit that changed rows; it must not raise.
     after_commit: AfterCommit | None = field(default=None, compare=False, repr=False)
 

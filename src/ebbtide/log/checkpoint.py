@@ -21,6 +21,7 @@ from ebbtide.errors import CorruptTableError
 from ebbtide.log.commit_scan import CommitScan
 from ebbtide.log.foreign_columns import ADD_CHILDREN, REMOVE_CHILDREN, live_file_batch, tombstone_batch
 from ebbtide.log.listing import CheckpointFiles
+from ebbtide.log.malformed_actions import MalformedFileActions
 from ebbtide.log.memory_budget import MemoryBudget
 from ebbtide.log.parquet_source import ParquetSource, translate_errors
 from ebbtide.log.small_actions import SmallActions
@@ -66,16 +67,35 @@ class Checkpoint:
         """The sidecar files that this checkpoint names, as paths below the table root."""
         return tuple(sidecar.path for sidecar in self._sidecars)
 
-    def live_files(self) -> list[pa.RecordBatch]:
-        """Rows of `LIVE_FILES_SCHEMA`."""
-        batches = list(self._scan.file_actions()[0].batches) if self._is_json else []
+    def live_files(self, malformed: MalformedFileActions | None = None) -> list[pa.RecordBatch]:
+        """Rows of `LIVE_FILES_SCHEMA`.
+
+        Malformed actions are set aside in `malformed`: later commits may replace them. Without it, the first is raised.
+        """
+        found = MalformedFileActions()
+        batches: list[pa.RecordBatch] = []
+        if self._is_json:
+            adds, bad_adds = self._scan.well_formed_adds()
+            batches += adds.batches
+            found.extend(bad_adds)
         for source in self._file_sources():
-            batches += _live_files(source)
+            batches += _live_files(source, self.version, found)
+            if found.is_full:
+                break
+        if malformed is None or found.is_full:
+            # Nothing comes later, so this raises the first.
+            found.ensure_replaced(())
+        else:
+            malformed.extend(found)
         return batches
 
     def tombstones(self) -> list[pa.RecordBatch]:
         """Rows of `TOMBSTONES_SCHEMA`."""
-        batches = list(self._scan.file_actions()[1].batches) if self._is_json else []
+        batches: list[pa.RecordBatch] = []
+        if self._is_json:
+            removes, bad_removes = self._scan.well_formed_removes()
+            bad_removes.ensure_replaced(())
+            batches += removes.batches
         for source in self._file_sources():
             with translate_errors(source.name):
                 for rows in source.rows("remove", REMOVE_CHILDREN):
@@ -139,7 +159,7 @@ def _drop_absent(rows: pa.StructArray, child: str, source: str) -> pa.StructArra
     return rows.filter(identity.is_valid()) if identity.null_count else rows
 
 
-def _live_files(source: ParquetSource) -> list[pa.RecordBatch]:
+def _live_files(source: ParquetSource, version: int, malformed: MalformedFileActions) -> list[pa.RecordBatch]:
     struct = source.children("add")
     if struct is None:
         return []
@@ -147,14 +167,19 @@ def _live_files(source: ParquetSource) -> list[pa.RecordBatch]:
     children = list(ADD_CHILDREN)
     # The typed twins of these columns are large and only read where the plain ones are missing.
     children += [f"{name}_parsed" for name in ("partitionValues", "stats") if name not in present]
-    batches = _add_batches(source, children)
+    found = MalformedFileActions()
+    batches = _add_batches(source, children, version, found)
     if {"stats", "stats_parsed"} <= present and any(batch.column("stats").null_count for batch in batches):
-        batches = _add_batches(source, [*children, "stats_parsed"])
+        found = MalformedFileActions()
+        batches = _add_batches(source, [*children, "stats_parsed"], version, found)
+    malformed.extend(found)
     return batches
 
 
-def _add_batches(source: ParquetSource, children: list[str]) -> list[pa.RecordBatch]:
-    batches = []
+def _add_batches(
+    source: ParquetSource, children: list[str], version: int, malformed: MalformedFileActions
+) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = []
     for rows in source.rows("add", children):
         with translate_errors(source.name):
             files = _drop_absent(rows, "path", source.name)
@@ -162,5 +187,32 @@ def _add_batches(source: ParquetSource, children: list[str]) -> list[pa.RecordBa
             # An empty struct is an absent action, but a file with a size and no path would be lost.
             if len(files) < len(rows) and len(rows) - rows.flatten()[size].null_count > len(files):
                 raise CorruptTableError(f"field 'add.path' is missing in rows of {source.name}")
-            batches.append(live_file_batch(files, source=source.name))
+        batches += _well_formed(files, source.name, version, malformed)
     return batches
+
+
+def _well_formed(
+    files: pa.StructArray, source: str, version: int, malformed: MalformedFileActions
+) -> list[pa.RecordBatch]:
+    """The rows without the malformed ones, which are set aside. Nearly always there are none."""
+    try:
+        with translate_errors(source):
+            return [live_file_batch(files, source=source)]
+    except CorruptTableError as error:
+        if malformed.is_full or not len(files):
+            raise
+        if len(files) == 1:
+            malformed.add(_identity(files, source), version, error)
+            return []
+    half = len(files) // 2
+    return [batch for part in (files[:half], files[half:]) for batch in _well_formed(part, source, version, malformed)]
+
+
+def _identity(files: pa.StructArray, source: str) -> dict[str, Any] | None:
+    """What says which file a single row means; None where even that cannot be read."""
+    names = [field.name for field in files.type if field.name in {"path", "deletionVector"}]
+    try:
+        with translate_errors(source):
+            return {name: files.field(name).to_pylist()[0] for name in names}
+    except CorruptTableError:
+        return None

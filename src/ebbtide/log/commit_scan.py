@@ -132,12 +132,20 @@ class CommitScan:
 
     def file_actions(self) -> tuple[FileActions, FileActions]:
         """The adds and the removes so far. CorruptTableError when one is malformed and no later one replaces it."""
-        self._adds.flush()
-        self._removes.flush()
-        adds, removes = self._adds.actions(), self._removes.actions()
-        for malformed in (self._adds.malformed, self._removes.malformed):
+        (adds, bad_adds), (removes, bad_removes) = self.well_formed_adds(), self.well_formed_removes()
+        for malformed in (bad_adds, bad_removes):
             malformed.ensure_replaced([(adds.batches, adds.versions), (removes.batches, removes.versions)])
         return adds, removes
+
+    def well_formed_adds(self) -> tuple[FileActions, MalformedFileActions]:
+        """The adds that follow the protocol, and the others."""
+        self._adds.flush()
+        return self._adds.actions(), self._adds.malformed
+
+    def well_formed_removes(self) -> tuple[FileActions, MalformedFileActions]:
+        """The removes that follow the protocol, and the others."""
+        self._removes.flush()
+        return self._removes.actions(), self._removes.malformed
 
     def _entries(self, data: bytes, source: str) -> Iterator[tuple[str, Any]]:
         if len(data) > self._max_line_bytes:

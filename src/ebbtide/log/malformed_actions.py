@@ -1,8 +1,8 @@
 """Which malformed file actions still matter?
 
 An `add` whose fields break the protocol is no reason to refuse a table when a later commit removed that file, or added
-it again: it is no longer part of the table. `MalformedFileActions` sets such actions aside until the later commits are
-known. One that does not say which file it means is never replaced.
+it again: it is no longer part of the table. `MalformedFileActions` sets such actions aside, of commits and of
+checkpoints, until the later commits are known. One that does not say which file it means is never replaced.
 """
 
 from __future__ import annotations
@@ -36,12 +36,19 @@ class _Malformed:
 class MalformedFileActions:
     _kept: list[_Malformed] = field(default_factory=list)
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._kept) >= _MAX_KEPT
+
     def add(self, body: Any, version: int, error: CorruptTableError) -> None:
-        if len(self._kept) < _MAX_KEPT:
+        if not self.is_full:
             self._kept.append(_Malformed(version, _key(body), error))
         else:
             # Without a key nothing replaces it, so the first error is raised in the end.
             self._kept[-1] = _Malformed(version, None, self._kept[0].error)
+
+    def extend(self, others: MalformedFileActions) -> None:
+        self._kept += others._kept
 
     def ensure_replaced(self, later: Iterable[tuple[Sequence[pa.RecordBatch], Sequence[int]]]) -> None:
         """Raise the error of the first action that no well-formed action of a later version replaces."""

@@ -18,6 +18,7 @@ from ebbtide.errors import CorruptTableError, ObjectNotFoundError
 from ebbtide.log.checkpoint import Checkpoint, open_checkpoint
 from ebbtide.log.commit_scan import CommitScan, FileActions
 from ebbtide.log.listing import LogListing, list_log
+from ebbtide.log.malformed_actions import MalformedFileActions
 from ebbtide.log.replay import LiveFiles
 from ebbtide.log.segment import LogFile, Segment, find_log, segments
 from ebbtide.log.small_actions import SmallActions
@@ -165,10 +166,12 @@ def _replay(
     allow_repeats: bool,
 ) -> TableState | None:
     try:
-        live = LiveFiles()
+        live, malformed = LiveFiles(), MalformedFileActions()
         if opened.checkpoint is not None:
-            live = LiveFiles.of_checkpoint(opened.checkpoint.live_files(), store.url, allow_repeats=allow_repeats)
+            batches = opened.checkpoint.live_files(malformed)
+            live = LiveFiles.of_checkpoint(batches, store.url, allow_repeats=allow_repeats)
         adds, removes = opened.scan.file_actions()
+        malformed.ensure_replaced([(adds.batches, adds.versions), (removes.batches, removes.versions)])
         live = live.replay(adds, removes, store.url, allow_repeats=allow_repeats)
         return TableState(opened.head, live, removes)
     except _Unusable as error:

@@ -30,6 +30,7 @@ __all__ = [
     "field_id",
     "find_field",
     "leaf_columns",
+    "logical_schema",
     "parse_primitive",
     "parse_schema",
     "partition_fields",
@@ -244,6 +245,11 @@ def physical_schema(schema: StructType, mode: str) -> StructType:
     return _physical_struct(schema, mode, seen_ids)
 
 
+def logical_schema(schema: StructType) -> StructType:
+    """The schema of the rows that users get: names and types, and of the metadata what Spark may see, with comments."""
+    return _physical_struct(schema, "logical", set())
+
+
 def _physical_struct(schema: StructType, mode: str, seen_ids: set[int]) -> StructType:
     fields = tuple(_physical_field(item, mode, seen_ids) for item in schema.fields)
     _refuse_duplicates((item.name for item in fields), "physical name")
@@ -251,8 +257,10 @@ def _physical_struct(schema: StructType, mode: str, seen_ids: set[int]) -> Struc
 
 
 def _physical_field(column: StructField, mode: str, seen_ids: set[int]) -> StructField:
-    name = column.name if mode == "none" else _mapped_name(column)
+    name = column.name if mode in {"none", "logical"} else _mapped_name(column)
     metadata = _reader_metadata(column, name)
+    if mode == "logical" and isinstance(column.metadata.get("comment"), str):
+        metadata["comment"] = column.metadata["comment"]
     if mode == "id":
         metadata[PARQUET_FIELD_ID] = _mapped_id(column, seen_ids)
     return StructField(name, _physical_type(column.type, mode, seen_ids), column.nullable, metadata)
@@ -290,7 +298,8 @@ def _mapped_id(column: StructField, seen_ids: set[int]) -> int:
 
 
 def _reader_metadata(column: StructField, name: str) -> dict[str, Any]:
-    kept = {key: column.metadata[key] for key in (CHAR_VARCHAR,) if key in column.metadata}
+    # What is not even of the right type means nothing to a reader; writers refuse it.
+    kept = {key: column.metadata[key] for key in (CHAR_VARCHAR,) if isinstance(column.metadata.get(key), str)}
     collations = column.metadata.get(COLLATIONS)
     if isinstance(collations, Mapping):
         # Keys are paths that begin with the field's own name ("c", "c.element"): they follow the rename.

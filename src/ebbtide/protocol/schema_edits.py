@@ -49,13 +49,21 @@ def shown_path(path: Sequence[str]) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in path)
 
 
-def spelled_path(schema: StructType, path: FieldPath) -> FieldPath:
-    """The path as the schema spells it; UnknownColumnError when there is no such field."""
+def spelled_path(schema: StructType, path: FieldPath, *, is_exact: bool = False) -> FieldPath:
+    """The path as the schema spells it; UnknownColumnError when there is no such field.
+
+    `is_exact`: letter case counts, as it does in a session with spark.sql.caseSensitive=true.
+    """
     spelled: list[str] = []
     current: DataType = schema
     for place, part in enumerate(path):
         name, current = _step(current, part, path, place)
         spelled.append(name)
+        if is_exact and name != part:
+            raise UnknownColumnError(
+                f"There is no column '{shown_path(path)}': letter case counts in this session, which has "
+                f"spark.sql.caseSensitive=true, and the name is '{shown_path(spelled)}'."
+            )
     return tuple(spelled)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from ebbtide import spark_border as border
 from ebbtide.log import Snapshot
-from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, all_fields, physical_schema
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, all_fields, logical_schema, physical_schema
 from ebbtide.protocol.variables import holds_variable, refuse_variables
 
 __all__ = ["TableColumns", "spark_type"]
@@ -61,7 +61,7 @@ class TableColumns:
         )
         return cls(
             read_schema=spark_type(StructType((*read, *extra))),
-            logical=spark_type(StructType((*snapshot.schema.fields, *extra))),
+            logical=spark_type(logical_schema(StructType((*snapshot.schema.fields, *extra)))),
             partition_fields=tuple(partition_pairs),
             reads_by_id=mode == "id",
             _pairs=(*pairs, *((field.name, field) for field in extra)),
@@ -99,7 +99,7 @@ class TableColumns:
 
 def spark_type(schema: StructType) -> T.StructType:
     """Spark's form of the schema, every level nullable: a reader cannot promise more than the file holds."""
-    return T.StructType.fromJson(_make_nullable(schema.to_json()))
+    return border.schema_from_json(_make_nullable(schema.to_json()))
 
 
 def _make_nullable(value: object) -> dict[str, object]:

@@ -24,7 +24,7 @@ from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import PrimitiveType, StructType
 from ebbtide.pruning import Scope, harmless_part, prune
 from ebbtide.scan.columns import TableColumns
-from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, printed_column, quote_name
+from ebbtide.spark_border import asking_the_analyser, is_case_sensitive, is_switched_on, printed_column, quote_name
 from ebbtide.sql_text import DATES_AS_TEXT, TIME_ZONE, ReadingSettings
 
 __all__ = [
@@ -97,7 +97,7 @@ def reading_settings(spark: SparkSession, schema: StructType) -> ReadingSettings
     return ReadingSettings(
         case_sensitive=is_case_sensitive(spark),
         session_timezone=spark.conf.get(TIME_ZONE) if "timestamp" in names else None,
-        compares_dates_as_text=bool(names & _DATES) and spark.conf.get(DATES_AS_TEXT, "false") == "true",
+        compares_dates_as_text=bool(names & _DATES) and is_switched_on(spark, DATES_AS_TEXT),
     )
 
 

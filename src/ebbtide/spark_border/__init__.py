@@ -25,11 +25,12 @@ from ebbtide.spark_border.reading import (
     not_pushed,
     nothing_pushed_below,
     reader_name_of,
+    schema_from_json,
     strict_reader,
     with_file_metadata,
 )
 from ebbtide.spark_border.running import compute_once, interruptible, observe_metrics, wait_for_metrics
-from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session
+from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session, is_switched_on
 from ebbtide.spark_border.settings import (
     listing_settings,
     parquet_write_settings,
@@ -67,6 +68,7 @@ __all__ = [
     "is_case_sensitive",
     "is_connect",
     "is_session",
+    "is_switched_on",
     "listing_settings",
     "not_pushed",
     "nothing_pushed_below",
@@ -77,6 +79,7 @@ __all__ = [
     "quote_name",
     "read_by_field_id",
     "reader_name_of",
+    "schema_from_json",
     "wait_for_metrics",
     "search_settings",
     "settings_below",

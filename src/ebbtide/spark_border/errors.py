@@ -53,6 +53,8 @@ _BOUND_ELSEWHERE = ("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")
 _QUOTED = re.compile(r'"([^"]+)"')
 # The stable name of the error in a JVM exception that PySpark did not translate.
 _JVM_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+# Where it has none: its class, after a line that names one of Py4J's objects. Its message may quote anything.
+_JVM_CLASS = re.compile(r"^: (?:[\w$]+\.)*([\w$]+)", re.MULTILINE)
 
 
 @contextmanager
@@ -123,6 +125,8 @@ def _condition_in(error: JvmError) -> str:
 def _first_line(error: PySparkException | JvmError) -> str:
     text = str(error)
     found = None if isinstance(error, PySparkException) else _JVM_CONDITION.search(text)
+    if found is None and not isinstance(error, PySparkException) and (java := _JVM_CLASS.search(text)) is not None:
+        return f"Spark failed with {java[1]}."
     lines = text[found.start() if found else 0 :].strip().splitlines()
     return without_helper_names(lines[0]) if lines else type(error).__name__
 

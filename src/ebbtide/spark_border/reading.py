@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ebbtide.errors import UnsupportedFeatureError
+from ebbtide.errors import CorruptTableError, UnsupportedFeatureError
 
 __all__ = [
     "FILE_METADATA",
@@ -30,6 +31,7 @@ __all__ = [
     "not_pushed",
     "nothing_pushed_below",
     "reader_name_of",
+    "schema_from_json",
     "strict_reader",
     "with_file_metadata",
 ]
@@ -100,6 +102,16 @@ def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
     if any(_has_nested_floats(field.dataType) for field in schema.fields):
         reader = reader.options(**_NO_FILTERS_OF_PARQUET)
     return reader.schema(schema)
+
+
+def schema_from_json(described: dict[str, object]) -> T.StructType:
+    """Spark's form of a table's schema; CorruptTableError when Spark cannot read it: a collation may have any name."""
+    try:
+        return T.StructType.fromJson(described)
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError, PySparkException) as error:
+        raise CorruptTableError(
+            "Spark cannot read the schema of the table: a type, or the collation of a column, is not one that it knows."
+        ) from error
 
 
 def merged_parquet_schema(spark: SparkSession, path: str) -> T.StructType:

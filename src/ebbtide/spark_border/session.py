@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ebbtide.sql_text import CASE_SENSITIVE
 
-__all__ = ["is_case_sensitive", "is_connect", "is_session"]
+__all__ = ["is_case_sensitive", "is_connect", "is_session", "is_switched_on"]
 
 
 def is_session(value: object) -> TypeGuard[SparkSession]:
@@ -22,4 +22,9 @@ def is_connect(spark: SparkSession) -> bool:
 
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Whether `s` and `S` are two columns in this session."""
-    return spark.conf.get(CASE_SENSITIVE) == "true"
+    return is_switched_on(spark, CASE_SENSITIVE)
+
+
+def is_switched_on(spark: SparkSession, name: str) -> bool:
+    """Whether a switch of Spark's that is off by default is on. Spark reads `True` and ` TRUE ` as `true`."""
+    return (spark.conf.get(name, "false") or "").strip().lower() == "true"

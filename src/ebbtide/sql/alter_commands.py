@@ -51,7 +51,7 @@ __all__ = ["run_alter"]
 
 
 def run_alter(session: SqlSession, statement: AlterStatement) -> None:
-    store, options = session.store(statement.path), session.options(statement.path)
+    store, options = session.store(statement.path), session.options(statement.path, in_transaction=False)
     match statement:
         case SetProperties() | UnsetProperties():
             match without_mapping(session, statement):
@@ -85,7 +85,7 @@ def run_alter(session: SqlSession, statement: AlterStatement) -> None:
                 statement.name,
                 statement.truncate_history,
                 optimize_settings(session.spark),
-                options.without_transaction(),
+                options,
             )
             DropFeatureCommand(session.spark, request).run()
     refresh_changed(session.spark, store.url)

@@ -75,9 +75,14 @@ def sql(
     target = getattr(parsed, "path", None)
     with (
         suggest_parent_table(target, storage_options) if isinstance(target, str) else nullcontext(),
-        reset_txn_version(spark) if isinstance(parsed, _CHANGES_ROWS) else nullcontext(),
+        reset_txn_version(spark) if _changes_rows(parsed) else nullcontext(),
     ):
         return _run(SqlSession(spark, storage_options, config), parsed)
+
+
+def _changes_rows(statement: Statement) -> bool:
+    """Whether the statement is part of an application's transaction. CREATE TABLE is one if a query fills the table."""
+    return isinstance(statement, _CHANGES_ROWS) or (isinstance(statement, CreateTable) and statement.query is not None)
 
 
 def _run(session: SqlSession, statement: Statement) -> DataFrame:

@@ -23,7 +23,7 @@ def run_optimize(session: SqlSession, statement: Optimize) -> DataFrame:
         statement.where,
         statement.zorder_by,
         optimize_settings(session.spark),
-        options=session.options(statement.path).without_transaction(),
+        options=session.options(statement.path, in_transaction=False),
     )
     result = OptimizeCommand(session.spark, request).run()
     refresh_changed(session.spark, store.url)
@@ -32,7 +32,7 @@ def run_optimize(session: SqlSession, statement: Optimize) -> DataFrame:
 
 def run_reorg(session: SqlSession, statement: Reorg) -> DataFrame:
     store = session.store(statement.path)
-    options = session.options(statement.path).without_transaction()
+    options = session.options(statement.path, in_transaction=False)
     request = PurgeRequest(store, statement.where, optimize_settings(session.spark), options=options)
     result = PurgeCommand(session.spark, request).run()
     refresh_changed(session.spark, store.url)

@@ -76,7 +76,7 @@ def _run_vacuum(session: SqlSession, statement: Vacuum) -> DataFrame:
 
 def _run_fsck(session: SqlSession, statement: Fsck) -> DataFrame:
     # Not through DeltaTable, which refuses a table that cannot be read.
-    store, options = session.store(statement.path), session.options(statement.path).without_transaction()
+    store, options = session.store(statement.path), session.options(statement.path, in_transaction=False)
     result = FsckCommand(FsckRequest(store, not statement.dry_run, options)).run()
     if result.version is not None:
         refresh_changed(session.spark, store.url)
@@ -99,7 +99,7 @@ def _run_clone(session: SqlSession, statement: Clone) -> DataFrame:
         None if at is None else timestamp_ms(session.spark, at),
         statement.how,
         statement.properties,
-        session.options(statement.path),
+        session.options(statement.path, in_transaction=False),
         may_downgrade=restore_may_downgrade(session.spark),
         enforces_retention=enforces_file_retention(session.spark),
     )
@@ -115,7 +115,7 @@ def _run_convert(session: SqlSession, statement: Convert) -> None:
         session.store(path),
         partition_fields_of(statement.partition_columns),
         statement.collects_statistics,
-        session.options(path),
+        session.options(path, in_transaction=False),
         lambda: table_defaults(session.spark),
     )
     convert_folder(session.spark, request)

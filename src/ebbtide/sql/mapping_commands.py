@@ -28,7 +28,7 @@ def without_mapping(
     store = session.store(statement.path)
     if not takes_away or load_snapshot(store, config=session.config).properties.column_mapping_mode == "none":
         return statement
-    options = session.options(statement.path).without_transaction()
+    options = session.options(statement.path, in_transaction=False)
     request = unmapping_request(store, settings=optimize_settings(session.spark), options=options)
     UnmapPass(session.spark, request, keeps_mode=isinstance(statement, SetProperties)).run()
     if isinstance(statement, SetProperties):

@@ -20,9 +20,10 @@ from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.commands.update.explanation import explain_update
 from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteRequest
-from ebbtide.errors import RequestError
+from ebbtide.errors import RequestError, UnknownColumnError
 from ebbtide.log import Snapshot, load_snapshot
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically
+from ebbtide.spark_border import is_case_sensitive
 from ebbtide.sql.session import SqlSession, conditions_alias
 from ebbtide.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, Truncate, Update
 from ebbtide.table_views import rows_frame
@@ -151,9 +152,10 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
     store = session.store(statement.path)
     snapshot = load_snapshot(store, config=session.config)
     rows = session.query(statement.query)
+    is_exact = is_case_sensitive(session.spark)
     request = WriteRequest(
         store,
-        rows if statement.by_name else _in_columns(rows, statement, snapshot),
+        rows if statement.by_name else _in_columns(rows, statement, snapshot, is_exact=is_exact),
         mode="append" if not statement.overwrite and statement.replace_where is None else "overwrite",
         replace_where=statement.replace_where,
         merge_schema=merges_schema(session.spark),
@@ -169,13 +171,16 @@ def run_insert(session: SqlSession, statement: Insert) -> DataFrame:
     return rows_frame(session.spark, [counts], _INSERTED)
 
 
-def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot) -> DataFrame:
-    """The rows, renamed in order to the table's columns or to those that the statement names."""
+def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot, *, is_exact: bool) -> DataFrame:
+    """The rows, renamed in order to the table's columns or to those that the statement names.
+
+    `is_exact`: letter case counts in the names.
+    """
     known = {name.lower(): name for name in snapshot.schema.names}
     wanted = statement.columns or snapshot.schema.names
-    unknown = [name for name in wanted if name.lower() not in known]
+    unknown = [name for name in wanted if name.lower() not in known or (is_exact and known[name.lower()] != name)]
     if unknown:
-        raise RequestError(
+        raise UnknownColumnError(
             f"INSERT names the column '{unknown[0]}', which the table does not have. It has "
             f"{', '.join(snapshot.schema.names)}.",
             error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION",

@@ -41,10 +41,15 @@ class SqlSession:
     def table(self, path: str) -> DeltaTable:
         return DeltaTable.forPath(self.spark, path, storage_options=self.storage_options, config=self.config)
 
-    def options(self, name: TableName, vectors_setting: str = DELETE_WITH_VECTORS) -> WriteOptions:
-        storage_options = self.options_behind(name)
+    def options(
+        self, name: TableName, vectors_setting: str = DELETE_WITH_VECTORS, *, in_transaction: bool = True
+    ) -> WriteOptions:
         return write_options(
-            self.spark, vectors_setting=vectors_setting, storage_options=storage_options, config=self.config
+            self.spark,
+            vectors_setting=vectors_setting,
+            storage_options=self.options_behind(name),
+            config=self.config,
+            in_transaction=in_transaction,
         )
 
     def options_behind(self, name: TableName) -> Mapping[str, str] | None:

@@ -42,7 +42,11 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
         how = "create_or_replace" if statement.or_replace else "create_if_not_exists"
     defaults = table_defaults(session.spark)
     request = CreateRequest(
-        session.store(statement.path), definition, how, session.options(statement.path), lambda: defaults
+        session.store(statement.path),
+        definition,
+        how,
+        session.options(statement.path, in_transaction=False),
+        lambda: defaults,
     )
     create_table(session.spark, request)
 

@@ -15,7 +15,7 @@ from ebbtide.errors import UnsupportedFeatureError
 from ebbtide.storage.failures import os_failure
 from ebbtide.storage.store import ObjectStore, is_local
 
-__all__ = ["ensure_no_links_outside", "linked_paths", "paths_outside", "relative_through_links"]
+__all__ = ["ensure_no_links_outside", "is_same_place", "linked_paths", "paths_outside", "relative_through_links"]
 
 
 def ensure_no_links_outside(store: ObjectStore) -> None:
@@ -62,6 +62,16 @@ def relative_through_links(store: ObjectStore, absolute_url: str) -> str | None:
     parent, _, name = unquote(absolute_url.removeprefix("file://")).rpartition("/")
     real_parent = os.path.realpath(parent)
     return os.path.relpath(f"{real_parent}/{name}", real_root) if _is_below(real_parent, real_root) else None
+
+
+def is_same_place(url: str, other_url: str) -> bool:
+    """Whether two roots are one: spelled alike, or one local directory that is reached through links."""
+    if url == other_url:
+        return True
+    if not (url.startswith("file://") and other_url.startswith("file://")):
+        return False
+    one, other = (os.path.realpath(unquote(each.removeprefix("file://"))) for each in (url, other_url))
+    return one == other
 
 
 def linked_paths(store: ObjectStore, relative_paths: Iterable[str]) -> Iterator[tuple[str, str]]:

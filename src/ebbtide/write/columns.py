@@ -137,7 +137,7 @@ def _physical_column(logical: StructField, physical: StructField, plain: frozens
 def spark_type(data_type: DataType) -> T.DataType:
     """Spark's form of a type, every level nullable."""
     described = StructType((StructField("c", _nullable(data_type)),)).to_json()
-    return T.StructType.fromJson(described).fields[0].dataType
+    return border.schema_from_json(described).fields[0].dataType
 
 
 def same_shape(one: T.DataType, other: T.DataType) -> bool:

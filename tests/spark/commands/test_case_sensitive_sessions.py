@@ -24,6 +24,10 @@ def delta(spark, tmp_path):
     spark.conf.unset("spark.sql.caseSensitive")
 
 
+def named(delta):
+    return f"delta.`{delta.url.removeprefix('file://')}`"
+
+
 def shown(delta):
     return {(row["id"], row["s"], row["p"]["x"] if row["p"] else None) for row in delta.toDF().collect()}
 
@@ -46,10 +50,40 @@ def test_name_in_another_letter_case_is_refused_everywhere(spark, delta):
         lambda: delta.merge(capital, on).whenMatchedUpdateAll().execute(),
         lambda: delta.merge(capital, on).whenNotMatchedInsertAll().execute(),
         lambda: delta.merge(capital, on).withSchemaEvolution().whenMatchedUpdateAll().execute(),
+        lambda: delta.optimize().executeZOrderBy("S"),
+        lambda: ebbtide.sql(spark, f"INSERT INTO {named(delta)} (ID, s) SELECT 9, 9"),
     ):
         with pytest.raises(UnknownColumnError):
             call()
     assert delta.history().count() == 1
+
+
+def test_column_in_another_letter_case_is_not_altered(spark, tmp_path, delta):
+    path = tmp_path / "mapped"
+    properties = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    ebbtide.write(spark.sql("SELECT 1 AS id, 2 AS s, struct(3 AS x, 4 AS y) AS p"), path, properties=properties)
+    for change in (
+        "DROP COLUMN S",
+        "DROP COLUMN p.X",
+        "RENAME COLUMN S TO t",
+        "ALTER COLUMN S COMMENT 'c'",
+        "ALTER COLUMN S TYPE BIGINT",
+        "ALTER COLUMN S SET DEFAULT 1",
+        "ALTER COLUMN s AFTER ID",
+        "ADD COLUMN n INT AFTER ID",
+        "ADD COLUMN P.n INT",
+        "CLUSTER BY (S)",
+        "ADD CONSTRAINT c CHECK (S > 0)",
+    ):
+        with pytest.raises(RequestError) as raised:
+            ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` {change}")
+        assert isinstance(raised.value, UnknownColumnError), (change, raised.value)
+    with pytest.raises(RequestError, match="would lose 's' and gain others"):
+        ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` REPLACE COLUMNS (id INT, S INT, p STRUCT<x: INT, y: INT>)")
+    ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` DROP COLUMN IF EXISTS S")
+    assert DeltaTable.forPath(spark, path).version() == 0
+    ebbtide.sql(spark, f"ALTER TABLE delta.`{path}` DROP COLUMN s")
+    assert ebbtide.read(spark, path).columns == ["id", "p"]
 
 
 def test_names_that_differ_in_letter_case_alone_are_two_columns_of_the_source(spark, delta):

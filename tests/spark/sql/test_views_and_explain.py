@@ -197,12 +197,32 @@ def test_view_of_a_relative_path_stays_with_its_table_when_the_process_changes_i
             ),
             [],
         ),
+        (
+            lambda spark, path: (
+                ebbtide.DeltaTable.forPath(spark, path).delete("id > 0"),
+                ebbtide.DeltaTable.forPath(spark, path).restoreToVersion(0),
+            ),
+            [0, 1, 2, 3, 4, 5],
+        ),
     ],
-    ids=["delete", "delete_matching", "update", "write", "merge", "replace"],
+    ids=["delete", "delete_matching", "update", "write", "merge", "replace", "restore"],
 )
 def test_view_is_not_stale_after_a_python_call_in_its_session(spark, builder, view, change, shown):
     change(spark, str(builder.path))
     assert ids(spark.table(view)) == shown
+
+
+def test_view_is_not_stale_after_its_table_was_changed_through_a_link(spark, tmp_path, builder, view):
+    link = tmp_path / "link"
+    link.symlink_to(builder.path)
+    ebbtide.sql(spark, f"CREATE OR REPLACE TEMP VIEW linked AS SELECT * FROM delta.`{link}`")
+    try:
+        ebbtide.DeltaTable.forPath(spark, link).delete("id = 0")
+        assert ids(spark.table(view)) == ids(spark.table("linked")) == [1, 2, 3, 4, 5]
+        ebbtide.sql(spark, f"DELETE FROM delta.`{builder.path}` WHERE id = 1")
+        assert ids(spark.table(view)) == ids(spark.table("linked")) == [2, 3, 4, 5]
+    finally:
+        spark.catalog.dropTempView("linked")
 
 
 def test_view_is_not_stale_in_sql_after_another_writer(spark, builder, view):

@@ -11,6 +11,7 @@ from tests.support.log_builder import (
     protocol,
     remove,
     txn,
+    vector,
 )
 
 from ebbtide.errors import CorruptTableError
@@ -114,6 +115,56 @@ def test_bad_addition_and_removal_in_one_commit_replace_nothing():
 def test_log_with_thousands_of_bad_actions_names_the_first():
     log = log_of([*HEAD, *(without(add(f"{number}"), "size") for number in range(1500))], [remove("0")])
     with pytest.raises(CorruptTableError, match="'size'"):
+        load_snapshot(log.store)
+
+
+CHECKPOINTS = {
+    "classic": lambda log, actions: log.checkpoint(4, actions),
+    "in parts": lambda log, actions: log.checkpoint(4, actions, parts=2),
+    "V2 of JSON": lambda log, actions: log.v2_checkpoint(4, actions),
+    "V2 of Parquet": lambda log, actions: log.v2_checkpoint(4, actions, format="parquet"),
+    "V2 with sidecars": lambda log, actions: log.v2_checkpoint(4, actions, sidecars=2),
+}
+BAD_FILES = [
+    without(add("bad"), "size"),
+    without(add("bad"), "partitionValues"),
+    add("bad", size=-1),
+]
+
+
+@pytest.fixture(params=CHECKPOINTS, ids=str)
+def write_checkpoint(request):
+    return CHECKPOINTS[request.param]
+
+
+@pytest.mark.parametrize("bad", BAD_FILES, ids=["no size", "no partition values", "negative size"])
+@pytest.mark.parametrize("good", [remove("bad"), add("bad")], ids=["removed", "added again"])
+def test_checkpoint_with_a_malformed_file_is_read_once_a_commit_replaces_it(write_checkpoint, bad, good):
+    log = LogBuilder()
+    write_checkpoint(log, [*HEAD, *(add(f"{number}") for number in range(9)), bad, add("last")])
+    log.commit(5, [remove("3")])
+    log.commit(6, [good])
+    expected = {f"{number}" for number in range(9) if number != 3} | {"last"} | ({"bad"} if "add" in good else set())
+    snapshot = load_snapshot(log.store)
+    assert {path for path, _ in live_keys(snapshot)} == expected
+    assert {row["path"] for row in snapshot.tombstones().to_pylist()} == {"3"} | ({"bad"} - expected)
+    with pytest.raises(CorruptTableError, match=r"add\.(size|partitionValues)|'(size|partitionValues)'"):
+        load_snapshot(log.store, version=5)
+
+
+def test_checkpoint_with_a_malformed_file_is_refused_while_another_vector_of_it_is_removed(write_checkpoint):
+    log = LogBuilder()
+    write_checkpoint(log, [*HEAD, without(add("bad"), "size")])
+    log.commit(5, [remove("bad", dv=vector())])
+    with pytest.raises(CorruptTableError, match="size"):
+        load_snapshot(log.store)
+
+
+def test_checkpoint_full_of_malformed_files_is_refused_however_many_are_removed(write_checkpoint):
+    log = LogBuilder()
+    write_checkpoint(log, [*HEAD, *(without(add(f"{number}"), "size") for number in range(2500))])
+    log.commit(5, [remove(f"{number}") for number in range(2500)])
+    with pytest.raises(CorruptTableError, match="size"):
         load_snapshot(log.store)
 
 

@@ -34,7 +34,7 @@ def cluster_by(store: ObjectStore, columns: Sequence[FieldPath], *, options: Wri
     """Set the clustering columns; none end the clustering, and the feature stays."""
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
-        chains = _clustering_chains(snapshot, columns)
+        chains = _clustering_chains(snapshot, columns, is_exact=options.is_case_sensitive)
         is_mapped = snapshot.properties.column_mapping_mode != "none"
         paths = [[physical_name(field) if is_mapped else field.name for field in chain] for chain in chains]
         text = orjson.dumps({"clusteringColumns": paths, "domainName": _DOMAIN}).decode()
@@ -52,7 +52,9 @@ def cluster_by(store: ObjectStore, columns: Sequence[FieldPath], *, options: Wri
     return commit_change(store, change, options)
 
 
-def _clustering_chains(snapshot: Snapshot, columns: Sequence[FieldPath]) -> list[tuple[StructField, ...]]:
+def _clustering_chains(
+    snapshot: Snapshot, columns: Sequence[FieldPath], *, is_exact: bool
+) -> list[tuple[StructField, ...]]:
     if snapshot.metadata.partition_columns:
         raise SchemaMismatchError(
             f"The table at {snapshot.store.url} is partitioned, so it cannot be clustered too.",
@@ -66,7 +68,7 @@ def _clustering_chains(snapshot: Snapshot, columns: Sequence[FieldPath]) -> list
     found: list[tuple[StructField, ...]] = []
     for path in columns:
         chain = find_field(snapshot.schema, path)
-        if chain is None:
+        if chain is None or (is_exact and tuple(field.name for field in chain) != path):
             raise UnknownColumnError(
                 f"There is no column '{shown_path(path)}' to cluster by. The columns are "
                 f"{', '.join(snapshot.schema.names[:50])}.",

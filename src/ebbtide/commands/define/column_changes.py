@@ -77,11 +77,12 @@ def change_columns(
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
         schema, shown, places, new_defaults = snapshot.schema, [], [], []
         for edit in edits:
-            path = spelled_path(schema, edit.path)
+            path = spelled_path(schema, edit.path, is_exact=options.is_case_sensitive)
             schema = _apply_changes(snapshot, schema, path, edit.changes)
             shown.append(_column_for_history(snapshot.schema, schema, path))
             new_defaults += [path[0] for one in edit.changes if isinstance(one, SetDefault) and one.text is not None]
-            places += [_spelled_place(schema, path, one) for one in edit.changes if isinstance(one, Place)]
+            moves = [one for one in edit.changes if isinstance(one, Place)]
+            places += [_spelled_place(schema, path, one, is_exact=options.is_case_sensitive) for one in moves]
         actions = schema_actions(snapshot, schema)
         check_defaults(spark, snapshot, actions, new_defaults, config=options.config)
         if _is_same_type(edits) and schema == snapshot.schema:
@@ -202,10 +203,10 @@ def _field_at(schema: StructType, path: FieldPath) -> StructField:
     return field
 
 
-def _spelled_place(schema: StructType, path: FieldPath, place: Place) -> str:
+def _spelled_place(schema: StructType, path: FieldPath, place: Place, *, is_exact: bool) -> str:
     if place.after is None:
         return str(place)
-    return str(Place(spelled_path(schema, (*path[:-1], place.after))[-1]))
+    return str(Place(spelled_path(schema, (*path[:-1], place.after), is_exact=is_exact)[-1]))
 
 
 def _operation(shown: Sequence[dict[str, Any]], places: Sequence[str], options: WriteOptions) -> Operation:

@@ -54,9 +54,11 @@ def add_columns(store: ObjectStore, columns: Sequence[NewColumn], *, options: Wr
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
         schema, shown = snapshot.schema, []
         for column in columns:
-            parent = spelled_path(schema, column.parent)
+            parent = spelled_path(schema, column.parent, is_exact=options.is_case_sensitive)
             path = (*parent, column.field.name)
             refuse_lengths_inside(schema, path)
+            if options.is_case_sensitive and column.place is not None and column.place.after is not None:
+                spelled_path(schema, (*parent, column.place.after), is_exact=True)
             schema = add_field(schema, parent, column.field, column.place)
             entry = {"column": shown_field(_as_declared(column.field), path)}
             shown.append(entry if column.place is None else {**entry, "position": str(column.place)})
@@ -72,7 +74,7 @@ def rename_column(store: ObjectStore, path: FieldPath, name: str, *, options: Wr
     """Give a column, or a field inside one, another name. Files and statistics keep the physical name."""
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
-        old = spelled_path(snapshot.schema, path)
+        old = spelled_path(snapshot.schema, path, is_exact=options.is_case_sensitive)
         new = (*old[:-1], name)
         if snapshot.properties.column_mapping_mode == "none":
             raise _needs_mapping(snapshot, old, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")
@@ -102,7 +104,9 @@ def drop_columns(
     """Drop columns, or fields inside them. Their values stay in the files until those are rewritten."""
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
-        dropped = [path for path in (_existing(snapshot, path, if_exists=if_exists) for path in paths) if path]
+        is_exact = options.is_case_sensitive
+        found = [_existing(snapshot, path, if_exists=if_exists, is_exact=is_exact) for path in paths]
+        dropped = [path for path in found if path]
         schema, current = snapshot.schema, snapshot.metadata.configuration
         if dropped and snapshot.properties.column_mapping_mode == "none":
             raise _needs_mapping(snapshot, dropped[0], "dropped", "DELTA_UNSUPPORTED_DROP_COLUMN")
@@ -150,9 +154,9 @@ def refuse_rules(column: NewColumn) -> None:
         )
 
 
-def _existing(snapshot: Snapshot, path: FieldPath, *, if_exists: bool) -> FieldPath | None:
+def _existing(snapshot: Snapshot, path: FieldPath, *, if_exists: bool, is_exact: bool) -> FieldPath | None:
     try:
-        return spelled_path(snapshot.schema, path)
+        return spelled_path(snapshot.schema, path, is_exact=is_exact)
     except UnknownColumnError:
         if if_exists:
             return None

@@ -30,7 +30,7 @@ def sync_identity(spark: SparkSession, store: ObjectStore, path: FieldPath, *, o
     """Move the mark of the column to the furthest value in it; nothing is committed where it is there already."""
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
-        field = _identity_field(snapshot, path)
+        field = _identity_field(snapshot, path, options)
         furthest = _furthest_value(spark, snapshot, IdentityColumn.of(field), options)
         values = {} if furthest is None else {physical_name(field): furthest}
         metadata = advance_marks(snapshot.metadata, values)
@@ -41,8 +41,8 @@ def sync_identity(spark: SparkSession, store: ObjectStore, path: FieldPath, *, o
     return commit_change(store, change, options, reads_rows=True)
 
 
-def _identity_field(snapshot: Snapshot, path: FieldPath) -> StructField:
-    spelled = spelled_path(snapshot.schema, path)
+def _identity_field(snapshot: Snapshot, path: FieldPath, options: WriteOptions) -> StructField:
+    spelled = spelled_path(snapshot.schema, path, is_exact=options.is_case_sensitive)
     field = snapshot.schema.get(spelled[0]) if len(spelled) == 1 else None
     if field is None or not field.is_identity:
         raise SchemaMismatchError(

@@ -40,7 +40,7 @@ def replace_columns(store: ObjectStore, columns: Sequence[StructField], *, optio
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
         _refuse_identities(snapshot)
-        plan = _Replacement(snapshot)
+        plan = _Replacement(snapshot, options.is_case_sensitive)
         schema = plan.replaced_struct(snapshot.schema, wanted, ())
         configuration = snapshot.metadata.configuration
         for path in plan.dropped:
@@ -62,15 +62,17 @@ class _Replacement:
     """Puts the wanted columns beside those of the table, and notes what that means."""
 
     snapshot: Snapshot
+    # Whether letter case counts in the names of columns.
+    is_exact: bool = False
     added: list[StructField] = field(default_factory=list)
     dropped: list[FieldPath] = field(default_factory=list)
     widened: list[tuple[FieldPath, PrimitiveType]] = field(default_factory=list)
 
     def replaced_struct(self, old: StructType, new: StructType, path: FieldPath) -> StructType:
         """The fields of `new` in their order; those that `old` has are its own, with the types they had."""
-        fields = [self._replaced_field(old.get(item.name), item, path) for item in new.fields]
-        missing = [(*path, item.name) for item in old.fields if new.get(item.name) is None]
-        is_adding = any(old.get(item.name) is None for item in new.fields)
+        fields = [self._replaced_field(self._find(old, item.name), item, path) for item in new.fields]
+        missing = [(*path, item.name) for item in old.fields if self._find(new, item.name) is None]
+        is_adding = any(self._find(old, item.name) is None for item in new.fields)
         if missing and is_adding:
             where = f"in '{shown_path(path)}'" if path else "of the table"
             raise _refusal(
@@ -84,6 +86,10 @@ class _Replacement:
             )
         self.dropped += missing
         return StructType(tuple(fields))
+
+    def _find(self, struct: StructType, name: str) -> StructField | None:
+        found = struct.get(name)
+        return None if found is None or (self.is_exact and found.name != name) else found
 
     def _replaced_field(self, old: StructField | None, new: StructField, path: FieldPath) -> StructField:
         if old is None:

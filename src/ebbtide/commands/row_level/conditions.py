@@ -22,7 +22,7 @@ from ebbtide.commands.requests import DeleteRequest, MatchingKeys
 from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.partition_values import to_arrow
-from ebbtide.protocol.schema import StructType, partition_fields, physical_name
+from ebbtide.protocol.schema import StructType, logical_schema, partition_fields, physical_name
 from ebbtide.pruning import is_partition_only, nondeterministic_functions, partition_only_conjuncts
 from ebbtide.scan.columns import spark_type
 from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot, reading_settings
@@ -267,5 +267,7 @@ def _values_frame(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> D
         columns[field.name] = to_arrow(texts, field.type, column=field.name)
     ordinal = border.HelperNames(snapshot.schema.names).pick("ordinal")
     columns[ordinal] = pa.array(range(len(values)), pa.int64())
-    schema = T.StructType([*spark_type(StructType(tuple(fields))).fields, T.StructField(ordinal, T.LongType())])
+    schema = T.StructType(
+        [*spark_type(logical_schema(StructType(tuple(fields)))).fields, T.StructField(ordinal, T.LongType())]
+    )
     return border.frame_from_arrow(spark, pa.table(columns), schema)
