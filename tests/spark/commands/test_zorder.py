@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.support.log_reading import commit_info, log_state, newest_version, stats_of
 from tests.support.races import RacingStore, unnamed_files
+from tests.support.row_ids import tracked_rows
 from tests.support.session_settings import session_settings
 from tests.support.table_builder import TableBuilder
 
@@ -200,6 +201,16 @@ def test_clustered_table_is_sorted_by_its_columns(spark, tmp_path):
     again = OptimizeCommand(spark, OptimizeRequest(open_store(str(builder.path)))).run()
     assert again.version is None
     assert shown(spark, builder.path) == shown(spark, builder.path, 0)
+
+
+@pytest.mark.one_kind("the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds row ids")
+def test_sorted_rows_keep_their_ids_and_commit_versions(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).row_tracking().deletion_vectors()
+    builder.file([{"x": n, "y": -n, "p": None} for n in range(5)], deleted=[1]).commit()
+    builder.file([{"x": n, "y": -n, "p": None} for n in range(5, 9)]).commit()
+    before = tracked_rows(builder.path, key="x")
+    DeltaTable.forPath(spark, str(builder.path)).optimize().executeZOrderBy("y")
+    assert tracked_rows(builder.path, key="x") == before
 
 
 @pytest.mark.one_kind("the log alone decides")
