@@ -33,13 +33,20 @@ _LIST_ENDS: Final = frozenset({",", ")"})
 
 def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail | DescribeTable:
     if reader.accept("detail"):
-        return reader.end(DescribeDetail(reader.table()))
-    if reader.accept("table") or reader.comes("delta"):
-        path = reader.table()
-        return reader.end(DescribeTable(path, None if reader.is_done() else reader.name("the name of a column")))
-    if not reader.accept("history"):
+        return reader.end(DescribeDetail(reader.table_or_path()))
+    if reader.accept("history"):
+        return _history(reader)
+    is_table = reader.accept("table")
+    is_extended = reader.accept("extended") or reader.accept("formatted")
+    if not is_table and not is_extended and not reader.comes("delta"):
         raise reader.unknown_statement()
     path = reader.table()
+    column = None if reader.is_done() else reader.name("the name of a column")
+    return reader.end(DescribeTable(path, column, is_extended))
+
+
+def _history(reader: StatementReader) -> DescribeHistory:
+    path = reader.table_or_path()
     return reader.end(DescribeHistory(path, reader.number("a number after LIMIT") if reader.accept("limit") else None))
 
 

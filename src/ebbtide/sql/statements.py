@@ -66,7 +66,7 @@ KNOWN_STATEMENTS: Final = (
     "ALTER TABLE delta.`path` DROP FEATURE name [TRUNCATE HISTORY]",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
-    "DESCRIBE [TABLE] delta.`path` [column]",
+    "DESCRIBE [TABLE] [EXTENDED | FORMATTED] delta.`path` [column]",
     "SHOW COLUMNS IN delta.`path`",
     "SHOW TBLPROPERTIES delta.`path` [('key')]",
     "SHOW PARTITIONS delta.`path`",
@@ -204,8 +204,11 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable:
+    """`is_extended`: EXTENDED or FORMATTED, which are the same for a table."""
+
     path: str
     column: str | None = None
+    is_extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

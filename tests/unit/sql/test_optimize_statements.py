@@ -15,6 +15,7 @@ from ebbtide.sql.table_names import ViewName
     [
         ("OPTIMIZE delta.`/t`", Optimize("/t")),
         ("optimize delta.`/t`;", Optimize("/t")),
+        ("OPTIMIZE '/a b/t' WHERE p = 1", Optimize("/a b/t", "p = 1")),
         ("OPTIMIZE a_view", Optimize(ViewName("a_view"))),
         ("OPTIMIZE delta.`/t` WHERE p = 'zorder by' AND q > 1", Optimize("/t", "p = 'zorder by' AND q > 1")),
         ("OPTIMIZE delta.`/t` ZORDER BY (a, `b c`.d)", Optimize("/t", None, ("a", "`b c`.d"))),
