@@ -203,7 +203,9 @@ def test_clustered_table_is_sorted_by_its_columns(spark, tmp_path):
     assert shown(spark, builder.path) == shown(spark, builder.path, 0)
 
 
-@pytest.mark.one_kind("the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds row ids")
+@pytest.mark.one_kind(
+    "the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds row ids"
+)
 def test_sorted_rows_keep_their_ids_and_commit_versions(spark, tmp_path):
     builder = TableBuilder(tmp_path / "t", SCHEMA).row_tracking().deletion_vectors()
     builder.file([{"x": n, "y": -n, "p": None} for n in range(5)], deleted=[1]).commit()
