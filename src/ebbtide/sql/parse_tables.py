@@ -7,6 +7,7 @@ from typing import Final
 
 from ebbtide.commands.clone.command import CloneHow
 from ebbtide.errors import InvalidSyntaxError
+from ebbtide.protocol.schema_edits import FieldPath
 from ebbtide.sql.alter_statements import ColumnDefinition, IdentitySpec
 from ebbtide.sql.maintenance_statements import Clone
 from ebbtide.sql.parse_maintenance import parse_clone
@@ -130,6 +131,12 @@ def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable | Clone:
     table = _options(reader, table)
     if not reader.accept("as"):
         return reader.end(table)
+    if table.cluster_by:
+        raise InvalidSyntaxError(
+            "A table that is created from a query cannot be clustered in the same statement. Create it without CLUSTER "
+            "BY, then use ALTER TABLE ... CLUSTER BY.",
+            error_class=SYNTAX,
+        )
     if columns:
         raise InvalidSyntaxError(
             "A table that is created from a query takes its columns from the query. Leave the list of columns out.",
@@ -154,12 +161,23 @@ def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
                 raise reader.syntax_error("USING delta")
         elif reader.accept("partitioned", "by"):
             table = replace(table, partition_by=reader.names("the name of a column"))
+        elif reader.accept("cluster", "by"):
+            table = replace(table, cluster_by=_field_paths(reader))
         elif reader.accept("comment"):
             table = replace(table, comment=reader.string("a comment in quotes"))
         elif reader.accept("tblproperties"):
             table = replace(table, properties=reader.properties())
         else:
-            raise reader.syntax_error("USING delta, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
+            raise reader.syntax_error("USING delta, PARTITIONED BY, CLUSTER BY, COMMENT, TBLPROPERTIES or AS")
+
+
+def _field_paths(reader: StatementReader) -> tuple[FieldPath, ...]:
+    reader.expect_sign("(")
+    paths = [reader.path("the name of a column")]
+    while reader.accept_sign(","):
+        paths.append(reader.path("the name of a column"))
+    reader.expect_sign(")")
+    return tuple(paths)
 
 
 def _columns(reader: StatementReader) -> tuple[ColumnDefinition, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from ebbtide.protocol.schema_edits import FieldPath
 from ebbtide.sql.alter_statements import AlterStatement, ColumnDefinition
 from ebbtide.sql.maintenance_statements import KNOWN_MAINTENANCE, MaintenanceStatement
 from ebbtide.sql.table_names import TableName, ViewName
@@ -155,6 +156,7 @@ class CreateTable:
     if_not_exists: bool = False
     or_replace: bool = False
     query: str | None = None
+    cluster_by: tuple[FieldPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
