@@ -38,6 +38,7 @@ from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.errors import RequestError
 from ebbtide.protocol.identity_columns import identity_metadata
 from ebbtide.session_settings import table_defaults, write_options
+from ebbtide.sql_text import only_name, tokenize
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.temp_views import refresh_changed
 
@@ -92,6 +93,7 @@ class DeltaTableBuilder(Generic[Table]):
         self._store: ObjectStore | None = None
         self._fields: list[T.StructField] = []
         self._partition_columns: tuple[str, ...] = ()
+        self._cluster_by: tuple[tuple[str, ...], ...] = ()
         self._properties: dict[str, str] = {}
         self._comment: str | None = None
 
@@ -154,6 +156,13 @@ class DeltaTableBuilder(Generic[Table]):
         )
         return self
 
+    @checked(cols=names)
+    def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder[Table]:
+        """Columns, or fields of structs, by which OPTIMIZE sorts the rows; not beside partition columns."""
+        given = [name for item in cols for name in ((item,) if isinstance(item, str) else tuple(item))]
+        self._cluster_by = tuple(map(_field_path, given))
+        return self
+
     @checked(key=text, value=text)
     def property(self, key: str, value: str) -> DeltaTableBuilder[Table]:
         """A table property, such as delta.enableDeletionVectors; the properties determine the protocol."""
@@ -172,7 +181,12 @@ class DeltaTableBuilder(Generic[Table]):
         store = self._store
         schema = schema_of(T.StructType(self._fields), keeps_rules=True)
         definition = TableDefinition(
-            schema, self._partition_columns, self._properties, self._comment, border.is_case_sensitive(self._spark)
+            schema,
+            self._partition_columns,
+            self._properties,
+            self._comment,
+            border.is_case_sensitive(self._spark),
+            self._cluster_by,
         )
         options = write_options(
             self._spark, storage_options=self._storage_options, config=self._config, in_transaction=False
@@ -190,3 +204,10 @@ class DeltaTableBuilder(Generic[Table]):
         if not isinstance(described, T.StructType) or len(described.fields) != 1:
             raise RequestError(f"{given!r} is not the type of one column ('{name}').")
         return described.fields[0].dataType
+
+
+def _field_path(name: str) -> tuple[str, ...]:
+    found = only_name(tokenize(name) or ())
+    if found is None:
+        raise RequestError(f"{name!r} is not the name of a column. Write a name with special characters in backquotes.")
+    return found.parts

@@ -166,7 +166,7 @@ def test_wrong_type_is_one_typed_sentence_and_writes_nothing(spark, place, owner
     arguments = good_arguments(spark, place, call)
     owner = call.__qualname__.partition(".")[0]
     bound = getattr(owners[owner], call.__name__) if owner in owners else call
-    is_collecting = name == "cols" and call.__name__ in {"partitionedBy", "executeZOrderBy"}
+    is_collecting = name == "cols" and call.__name__ in {"clusterBy", "partitionedBy", "executeZOrderBy"}
     for label, value in WRONG.items():
         if label in right_values(call, name):
             continue

@@ -30,6 +30,48 @@ def rows(spark, path):
     return sorted(tuple(row) for row in ebbtide.read(spark, str(path)).collect())
 
 
+@pytest.mark.parametrize("door", ["python", "sql"])
+def test_new_table_is_clustered_as_delta_spark_does_it(spark, tmp_path, door):
+    path = tmp_path / "t"
+    if door == "python":
+        builder = DeltaTable.create(spark).location(str(path)).addColumn("a", "INT").addColumn("s", "STRUCT<x: INT>")
+        builder.property("delta.columnMapping.mode", "name").clusterBy("a", "S.x").execute()
+    else:
+        columns = "(a INT, s STRUCT<x: INT>) USING delta CLUSTER BY (a, S.x)"
+        ebbtide.sql(spark, f"CREATE TABLE delta.`{path}` {columns} TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    table = DeltaTable.forPath(spark, str(path))
+    assert table.detail().collect()[0]["clusteringColumns"] == ["a", "s.x"]
+    assert commit_info(path, 0)["operationParameters"]["clusterBy"] == '["a","S.x"]'
+    [protocol] = actions_of(path, 0, "protocol")
+    assert {"clustering", "domainMetadata"} <= set(protocol["writerFeatures"])
+    [domain] = actions_of(path, 0, "domainMetadata")
+    assert [len(names) for names in json.loads(domain["configuration"])["clusteringColumns"]] == [1, 2]
+    # Files know columns by other names than the table.
+    assert '"a"' not in domain["configuration"]
+    ebbtide.write(spark.range(20).selectExpr("CAST(-id AS INT) AS a", "struct(1 AS x) AS s"), str(path), mode="append")
+    table.optimize().executeCompaction()
+    assert [row["a"] for row in table.toDF().collect()] == list(range(-19, 1))
+
+
+@pytest.mark.parametrize(
+    ("clause", "error_class"),
+    [
+        ("CLUSTER BY (nope)", "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+        ("CLUSTER BY (a, A)", "DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY"),
+        ("CLUSTER BY (s)", "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"),
+        ("PARTITIONED BY (p) CLUSTER BY (a)", "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"),
+        ("CLUSTER BY (a) AS SELECT 1 AS a", "PARSE_SYNTAX_ERROR"),
+    ],
+)
+@pytest.mark.one_kind("refused before Spark is asked")
+def test_table_that_cannot_be_clustered_is_not_made(spark, tmp_path, clause, error_class):
+    columns = "" if "SELECT" in clause else "(a INT, s STRUCT<x: INT>, p INT)"
+    with pytest.raises(ebbtide.DeltaError) as caught:
+        ebbtide.sql(spark, f"CREATE TABLE delta.`{tmp_path / 't'}` {columns} USING delta {clause}")
+    assert caught.value.error_class == error_class
+    assert not (tmp_path / "t").exists()
+
+
 def test_a_table_is_made_as_described(spark, tmp_path):
     path = tmp_path / "t"
     table = (

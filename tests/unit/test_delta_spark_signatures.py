@@ -75,6 +75,7 @@ DELTA_SPARK = {
         },
         "addColumns": {"cols": REQUIRED},
         "partitionedBy": {"cols": REQUIRED},
+        "clusterBy": {"cols": REQUIRED},
         "property": {"key": REQUIRED, "value": REQUIRED},
         "execute": {},
     },
@@ -84,7 +85,7 @@ OURS = {
     *("checkpoint", "clean_log", "compact_log", "count", "delete_matching", "drop", "files", "fsck"),
     *("maintain", "purge", "to_request", "url", "version"),
 }
-DELTA_SPARK_ALONE = {"clusterBy", "forName", "tableName"}
+DELTA_SPARK_ALONE = {"forName", "tableName"}
 
 
 def without_empty(default):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 from pyspark.errors import (
@@ -15,6 +17,7 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
+import ebbtide
 from ebbtide import errors
 from ebbtide.errors import (
     ArgumentTypeError,
@@ -29,6 +32,7 @@ from ebbtide.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from ebbtide.sql_states import sql_state
 
 EVERY_CLASS = [getattr(errors, name) for name in errors.__all__]
 JOURNEYS = {
@@ -91,3 +95,13 @@ def test_error_answers_every_question_that_pyspark_answers(kind):
 
 def test_condition_below_a_class_has_the_sql_state_of_the_class():
     assert UnknownColumnError("x", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION").getSqlState() == "42703"
+
+
+def test_every_class_of_delta_that_we_name_has_its_sql_state():
+    source = Path(ebbtide.__file__).parent
+    texts = [module.read_text(encoding="utf-8") for module in source.rglob("*.py") if module.stem != "sql_states"]
+    named = {name for text in texts for name in re.findall(r'"(DELTA_[A-Z0-9_]+)[".]', text)}
+    assert len(named) > 100
+    # Delta has no class of its own for these two.
+    named -= {"DELTA_PARTITIONING_MISMATCH", "DELTA_REPLACE_WHERE_WITH_OVERWRITE_SCHEMA"}
+    assert {name for name in named if sql_state(name) is None} == set()

@@ -66,6 +66,12 @@ def compact_log(
     last = snapshot.version if end is None else end
     newest = next((files.version for files in listing.checkpoints if files.version <= snapshot.version), -1)
     first = newest + 1 if start is None else start
+    if start is None and end is None and first >= last:
+        since = "" if newest < 0 else f" since its newest checkpoint, version {newest},"
+        raise RequestError(
+            f"The commits of {snapshot.store.url}{since} are not a range of at least two commits, so there is nothing "
+            "to compact. Give a start to compact older ones."
+        )
     _check_range(snapshot, first, last, listing)
     lines = _reconcile(snapshot, range(first, last + 1))
     data = b"".join(line + b"\n" for line in lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.errors import SchemaMismatchError, UnknownColumnError
 from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.log.detail import clustering_paths
 from ebbtide.protocol.features import supported_features
 from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import CHAR_VARCHAR, StructField, partition_fields, physical_name
@@ -34,7 +36,8 @@ def run_describe(
     spark = session.spark
     match statement:
         case DescribeTable(column=None):
-            return spark.createDataFrame(list(_table_rows(snapshot)), _COLUMNS)
+            rows = [*_table_rows(snapshot), *(_detail_rows(snapshot) if statement.is_extended else ())]
+            return spark.createDataFrame(rows, _COLUMNS)
         case DescribeTable(column=name):
             return spark.createDataFrame(_described_column(snapshot, name or ""), "info_name STRING, info_value STRING")
         case ShowColumns():
@@ -69,18 +72,37 @@ def _table_rows(snapshot: Snapshot) -> Iterator[tuple[str, str, str | None]]:
         yield from map(_column_row, partition_fields(snapshot.schema, snapshot.metadata.partition_columns))
 
 
+def _detail_rows(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """What EXTENDED adds. No catalog knows the table, so none is named."""
+    yield "", "", ""
+    yield "# Detailed Table Information", "", ""
+    if snapshot.metadata.description is not None:
+        yield "Comment", snapshot.metadata.description, ""
+    yield "Location", snapshot.store.spark_path, ""
+    yield "Provider", "delta", ""
+    shown = ",".join(f"{key}={value}" for key, value in sorted(_all_properties(snapshot).items()))
+    yield "Table Properties", f"[{shown}]", ""
+
+
 def _properties(snapshot: Snapshot, key: str | None) -> list[tuple[str, str]]:
-    """The table's properties, and its protocol as properties, as the reference shows it."""
-    protocol = snapshot.protocol
-    found = dict(snapshot.metadata.configuration)
-    found["delta.minReaderVersion"] = str(protocol.min_reader_version)
-    found["delta.minWriterVersion"] = str(protocol.min_writer_version)
-    if protocol.writer_features is not None:
-        found |= {f"delta.feature.{name}": "supported" for name in supported_features(protocol)}
+    found = _all_properties(snapshot)
     if key is None:
         return sorted(found.items())
     value = found.get(key)
     return [(key, f"The table at {snapshot.store.url} does not have the property {key}" if value is None else value)]
+
+
+def _all_properties(snapshot: Snapshot) -> dict[str, str]:
+    """The table's properties, and its protocol and clustering as properties, as the reference shows them."""
+    protocol = snapshot.protocol
+    found = dict(snapshot.metadata.configuration)
+    if "delta.clustering" in snapshot.domain_metadata:
+        found["clusteringColumns"] = orjson.dumps(clustering_paths(snapshot)).decode()
+    found["delta.minReaderVersion"] = str(protocol.min_reader_version)
+    found["delta.minWriterVersion"] = str(protocol.min_writer_version)
+    if protocol.writer_features is not None:
+        found |= {f"delta.feature.{name}": "supported" for name in supported_features(protocol)}
+    return found
 
 
 def _partitions(session: SqlSession, snapshot: Snapshot) -> DataFrame:

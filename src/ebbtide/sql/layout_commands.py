@@ -23,6 +23,7 @@ def run_optimize(session: SqlSession, statement: Optimize) -> DataFrame:
         statement.where,
         statement.zorder_by,
         optimize_settings(session.spark),
+        full=statement.full,
         options=session.options(statement.path, in_transaction=False),
     )
     result = OptimizeCommand(session.spark, request).run()

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 KNOWN_MAINTENANCE: Final = (
-    "OPTIMIZE delta.`path` [WHERE partition condition] [ZORDER BY (column, ...)]",
+    "OPTIMIZE delta.`path` [FULL] [WHERE partition condition] [ZORDER BY (column, ...)]",
     "REORG TABLE delta.`path` [WHERE partition condition] APPLY (PURGE)",
     "VACUUM delta.`path` [LITE | FULL] [RETAIN n HOURS] [DRY RUN]",
     "FSCK REPAIR TABLE delta.`path` [DRY RUN]",
@@ -41,6 +41,7 @@ class Optimize:
     path: TableName
     where: str | None = None
     zorder_by: tuple[str, ...] = ()
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from ebbtide.sql.maintenance_statements import Optimize, Reorg
 from ebbtide.sql.reader import StatementReader
+from ebbtide.sql.table_names import TableName
 
 __all__ = ["parse_optimize", "parse_reorg"]
 
 
 def parse_optimize(reader: StatementReader) -> Optimize:
-    path = reader.table_or_view(not_a_name=frozenset({"where", "zorder"}))
+    path = _table(reader)
+    full = reader.accept("full")
     where = _where(reader, ("zorder", "by"))
     columns = _columns(reader) if reader.accept("zorder", "by") else ()
-    return reader.end(Optimize(path, where, columns))
+    return reader.end(Optimize(path, where, columns, full))
+
+
+def _table(reader: StatementReader) -> TableName:
+    token = reader.peek()
+    if token is not None and token.kind == "string":
+        return reader.table_or_path()
+    return reader.table_or_view(not_a_name=frozenset({"where", "zorder", "full"}))
 
 
 def parse_reorg(reader: StatementReader) -> Reorg:

@@ -91,9 +91,7 @@ def _time_travel(reader: StatementReader) -> TimeTravel | None:
 
 def _vacuum(reader: StatementReader) -> Vacuum:
     """The clauses may come in any order, each once."""
-    token = reader.peek()
-    path = reader.string("a table") if token is not None and token.kind == "string" else reader.table()
-    statement = Vacuum(path)
+    statement = Vacuum(reader.table_or_path())
     seen: set[str] = set()
     while not reader.is_done():
         if reader.comes("lite") or reader.comes("full"):

@@ -7,6 +7,7 @@ from typing import Final
 
 from ebbtide.commands.clone.command import CloneHow
 from ebbtide.errors import InvalidSyntaxError
+from ebbtide.protocol.schema_edits import FieldPath
 from ebbtide.sql.alter_statements import ColumnDefinition, IdentitySpec
 from ebbtide.sql.maintenance_statements import Clone
 from ebbtide.sql.parse_maintenance import parse_clone
@@ -33,13 +34,20 @@ _LIST_ENDS: Final = frozenset({",", ")"})
 
 def parse_describe(reader: StatementReader) -> DescribeHistory | DescribeDetail | DescribeTable:
     if reader.accept("detail"):
-        return reader.end(DescribeDetail(reader.table()))
-    if reader.accept("table") or reader.comes("delta"):
-        path = reader.table()
-        return reader.end(DescribeTable(path, None if reader.is_done() else reader.name("the name of a column")))
-    if not reader.accept("history"):
+        return reader.end(DescribeDetail(reader.table_or_path()))
+    if reader.accept("history"):
+        return _history(reader)
+    is_table = reader.accept("table")
+    is_extended = reader.accept("extended") or reader.accept("formatted")
+    if not is_table and not is_extended and not reader.comes("delta"):
         raise reader.unknown_statement()
     path = reader.table()
+    column = None if reader.is_done() else reader.name("the name of a column")
+    return reader.end(DescribeTable(path, column, is_extended))
+
+
+def _history(reader: StatementReader) -> DescribeHistory:
+    path = reader.table_or_path()
     return reader.end(DescribeHistory(path, reader.number("a number after LIMIT") if reader.accept("limit") else None))
 
 
@@ -123,6 +131,12 @@ def _table(reader: StatementReader, *, or_replace: bool) -> CreateTable | Clone:
     table = _options(reader, table)
     if not reader.accept("as"):
         return reader.end(table)
+    if table.cluster_by:
+        raise InvalidSyntaxError(
+            "A table that is created from a query cannot be clustered in the same statement. Create it without CLUSTER "
+            "BY, then use ALTER TABLE ... CLUSTER BY.",
+            error_class=SYNTAX,
+        )
     if columns:
         raise InvalidSyntaxError(
             "A table that is created from a query takes its columns from the query. Leave the list of columns out.",
@@ -147,12 +161,23 @@ def _options(reader: StatementReader, table: CreateTable) -> CreateTable:
                 raise reader.syntax_error("USING delta")
         elif reader.accept("partitioned", "by"):
             table = replace(table, partition_by=reader.names("the name of a column"))
+        elif reader.accept("cluster", "by"):
+            table = replace(table, cluster_by=_field_paths(reader))
         elif reader.accept("comment"):
             table = replace(table, comment=reader.string("a comment in quotes"))
         elif reader.accept("tblproperties"):
             table = replace(table, properties=reader.properties())
         else:
-            raise reader.syntax_error("USING delta, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
+            raise reader.syntax_error("USING delta, PARTITIONED BY, CLUSTER BY, COMMENT, TBLPROPERTIES or AS")
+
+
+def _field_paths(reader: StatementReader) -> tuple[FieldPath, ...]:
+    reader.expect_sign("(")
+    paths = [reader.path("the name of a column")]
+    while reader.accept_sign(","):
+        paths.append(reader.path("the name of a column"))
+    reader.expect_sign(")")
+    return tuple(paths)
 
 
 def _columns(reader: StatementReader) -> tuple[ColumnDefinition, ...]:

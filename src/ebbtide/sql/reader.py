@@ -45,6 +45,11 @@ class StatementReader:
             error_class="DELTA_UNSUPPORTED_SOURCE",
         )
 
+    def table_or_path(self) -> str:
+        """The path in delta.`path`, or in quotes, as some of Delta's own statements allow."""
+        token = self.peek()
+        return self.string("a table") if token is not None and token.kind == "string" else self.table()
+
     def table_or_view(self, *, not_a_name: frozenset[str] = frozenset({"where"})) -> TableName:
         """The path in delta.`path`, or a name without dots, which can only be a view's."""
         following = self.peek(1)

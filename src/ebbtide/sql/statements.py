@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from ebbtide.protocol.schema_edits import FieldPath
 from ebbtide.sql.alter_statements import AlterStatement, ColumnDefinition
 from ebbtide.sql.maintenance_statements import KNOWN_MAINTENANCE, MaintenanceStatement
 from ebbtide.sql.table_names import TableName, ViewName
@@ -66,7 +67,7 @@ KNOWN_STATEMENTS: Final = (
     "ALTER TABLE delta.`path` DROP FEATURE name [TRUNCATE HISTORY]",
     "DESCRIBE HISTORY delta.`path` [LIMIT n]",
     "DESCRIBE DETAIL delta.`path`",
-    "DESCRIBE [TABLE] delta.`path` [column]",
+    "DESCRIBE [TABLE] [EXTENDED | FORMATTED] delta.`path` [column]",
     "SHOW COLUMNS IN delta.`path`",
     "SHOW TBLPROPERTIES delta.`path` [('key')]",
     "SHOW PARTITIONS delta.`path`",
@@ -155,6 +156,7 @@ class CreateTable:
     if_not_exists: bool = False
     or_replace: bool = False
     query: str | None = None
+    cluster_by: tuple[FieldPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +206,11 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable:
+    """`is_extended`: EXTENDED or FORMATTED, which are the same for a table."""
+
     path: str
     column: str | None = None
+    is_extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ def _create(session: SqlSession, statement: CreateTable) -> None:
     schema = schema_of(T.StructType(fields), keeps_rules=True)
     is_exact = is_case_sensitive(session.spark)
     properties = statement.properties or {}
-    definition = TableDefinition(schema, statement.partition_by, properties, statement.comment, is_exact)
+    definition = TableDefinition(
+        schema, statement.partition_by, properties, statement.comment, is_exact, statement.cluster_by
+    )
     how: CreateHow = "create"
     if statement.or_replace or statement.if_not_exists:
         how = "create_or_replace" if statement.or_replace else "create_if_not_exists"

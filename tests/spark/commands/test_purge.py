@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.log_reading import actions_of, commit_info, data_file, log_state, newest_version
 from tests.support.races import RacingStore, ids_at, unnamed_files
+from tests.support.row_ids import tracked_rows
 from tests.support.table_builder import TableBuilder
 
 import ebbtide
@@ -138,6 +139,27 @@ def test_row_ids_are_not_taken_for_dropped_columns(spark, tmp_path):
     assert purge(spark, builder).metrics.num_removed_files == 1
     assert purge(spark, builder).version is None
     assert ebbtide.read(spark, str(builder.path)).count() == 8
+
+
+@pytest.mark.one_kind(
+    "the calls of test_files_with_marked_rows_are_rewritten_and_others_stay, which runs on both kinds; this adds row ids"
+)
+def test_row_ids_and_commit_versions_are_kept(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).row_tracking().deletion_vectors()
+    builder.file(rows(0, 5), deleted=[1]).commit()
+    builder.file(rows(5, 9), deleted=[0]).commit()
+    table = DeltaTable.forPath(spark, str(builder.path))
+    before = tracked_rows(builder.path)
+    purge(spark, builder)
+    assert tracked_rows(builder.path) == before
+    # Now the ids are columns of the file. Rows that change get a new commit version and keep their ids.
+    table.update("id IN (3, 8)", {"p": "'z'"})
+    table.delete("id = 2")
+    before = tracked_rows(builder.path)
+    result = purge(spark, builder, lambda: table.delete("id = 6"))
+    assert result.is_complete
+    assert tracked_rows(builder.path) == {key: ids for key, ids in before.items() if key != 6}
+    assert stored_ids(builder) == [0, 3, 4, 7, 8]
 
 
 def test_statement_purges_too(spark, table):

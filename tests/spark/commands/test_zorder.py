@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.support.log_reading import commit_info, log_state, newest_version, stats_of
 from tests.support.races import RacingStore, unnamed_files
+from tests.support.row_ids import tracked_rows
 from tests.support.session_settings import session_settings
 from tests.support.table_builder import TableBuilder
 
@@ -200,6 +201,59 @@ def test_clustered_table_is_sorted_by_its_columns(spark, tmp_path):
     again = OptimizeCommand(spark, OptimizeRequest(open_store(str(builder.path)))).run()
     assert again.version is None
     assert shown(spark, builder.path) == shown(spark, builder.path, 0)
+
+
+@pytest.mark.one_kind(
+    "the calls of test_files_hold_small_ranges_of_both_columns, which runs on both kinds; this adds row ids"
+)
+def test_sorted_rows_keep_their_ids_and_commit_versions(spark, tmp_path):
+    builder = TableBuilder(tmp_path / "t", SCHEMA).row_tracking().deletion_vectors()
+    builder.file([{"x": n, "y": -n, "p": None} for n in range(5)], deleted=[1]).commit()
+    builder.file([{"x": n, "y": -n, "p": None} for n in range(5, 9)]).commit()
+    before = tracked_rows(builder.path, key="x")
+    DeltaTable.forPath(spark, str(builder.path)).optimize().executeZOrderBy("y")
+    assert tracked_rows(builder.path, key="x") == before
+
+
+@pytest.mark.one_kind(
+    "the calls of test_clustered_table_is_sorted_by_its_columns, which runs on both kinds; this adds PURGE"
+)
+def test_sorted_file_is_purged_and_counts_as_sorted_afterwards(spark, tmp_path):
+    builder = clustered(tmp_path, "x").deletion_vectors()
+    builder.file([{"x": n, "y": n, "p": None} for n in range(60)]).commit()
+    table = DeltaTable.forPath(spark, str(builder.path))
+    table.optimize().executeCompaction()
+    table.delete("x = 7")
+    result = table.purge()
+    assert result.metrics.num_deletion_vector_rows_removed == 1
+    [add] = log_state(builder.path).adds
+    assert add["clusteringProvider"] == "ebbtide"
+    assert OptimizeCommand(spark, OptimizeRequest(open_store(str(builder.path)))).run().version is None
+    assert [item["x"] for item in table.toDF().collect()] == [n for n in range(60) if n != 7]
+
+
+@pytest.mark.one_kind(
+    "the calls of test_clustered_table_is_sorted_by_its_columns, which runs on both kinds; this adds FULL"
+)
+def test_full_optimize_sorts_by_columns_that_were_chosen_later(spark, tmp_path):
+    builder = clustered(tmp_path, "x")
+    builder.file([{"x": n, "y": (n * 7) % 60, "p": None} for n in range(60)]).commit()
+    statement = f"OPTIMIZE delta.`{builder.path}`"
+    ebbtide.sql(spark, statement)
+    ebbtide.sql(spark, f"ALTER TABLE delta.`{builder.path}` CLUSTER BY (y)")
+    [answer] = ebbtide.sql(spark, statement).collect()
+    assert answer["metrics"]["numFilesRemoved"] == 0
+    [answer] = ebbtide.sql(spark, f"{statement} FULL").collect()
+    assert answer["metrics"]["numFilesRemoved"] == 1
+    assert commit_info(builder.path, 3)["operationParameters"]["isFull"] is True
+    assert [item["y"] for item in ebbtide.read(spark, str(builder.path)).collect()] == list(range(60))
+
+
+@pytest.mark.one_kind("refused before Spark is asked")
+def test_full_optimize_of_a_table_that_is_not_clustered_is_refused(spark, small):
+    with pytest.raises(RequestError) as caught:
+        ebbtide.sql(spark, f"OPTIMIZE delta.`{small.path}` FULL")
+    assert caught.value.error_class == "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
 
 
 @pytest.mark.one_kind("the log alone decides")

@@ -369,6 +369,27 @@ def test_columns_properties_and_partitions_are_shown_as_spark_shows_them(table):
 
 
 @pytest.mark.one_kind(
+    "the calls of test_columns_properties_and_partitions_are_shown_as_spark_shows_them, which runs on both kinds; this adds rows"
+)
+def test_extended_description_says_what_the_log_knows_of_the_table(table):
+    t = table(
+        "(a INT, s STRUCT<x: INT>) COMMENT 'about' TBLPROPERTIES ('mine' = '1')", "ALTER TABLE {t} CLUSTER BY (s.x)"
+    )
+    plain = [tuple(row) for row in t.sql("DESCRIBE TABLE {t}").collect()]
+    extended = [tuple(row) for row in t.sql("DESCRIBE TABLE EXTENDED {t}").collect()]
+    assert extended == [tuple(row) for row in t.sql("DESCRIBE FORMATTED {t}").collect()]
+    assert extended[: len(plain)] == plain
+    added = extended[len(plain) :]
+    assert added[:3] == [("", "", ""), ("# Detailed Table Information", "", ""), ("Comment", "about", "")]
+    assert [name for name, *_ in added[3:]] == ["Location", "Provider", "Table Properties"]
+    properties = added[-1][1]
+    assert properties.startswith('[clusteringColumns=[["s","x"]],delta.feature.appendOnly=supported,')
+    assert properties.endswith(",mine=1]")
+    [shown] = t.sql("SHOW TBLPROPERTIES {t} ('clusteringColumns')").collect()
+    assert shown["value"] == '[["s","x"]]'
+
+
+@pytest.mark.one_kind(
     "the parts of the statement are ours; statements that write and read run on both kinds in the tests without this mark"
 )
 def test_table_without_partitions_has_none_to_show(table):

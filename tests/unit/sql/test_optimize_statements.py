@@ -15,6 +15,9 @@ from ebbtide.sql.table_names import ViewName
     [
         ("OPTIMIZE delta.`/t`", Optimize("/t")),
         ("optimize delta.`/t`;", Optimize("/t")),
+        ("OPTIMIZE delta.`/t` FULL", Optimize("/t", full=True)),
+        ("OPTIMIZE a_view full", Optimize(ViewName("a_view"), full=True)),
+        ("OPTIMIZE '/a b/t' WHERE p = 1", Optimize("/a b/t", "p = 1")),
         ("OPTIMIZE a_view", Optimize(ViewName("a_view"))),
         ("OPTIMIZE delta.`/t` WHERE p = 'zorder by' AND q > 1", Optimize("/t", "p = 'zorder by' AND q > 1")),
         ("OPTIMIZE delta.`/t` ZORDER BY (a, `b c`.d)", Optimize("/t", None, ("a", "`b c`.d"))),
@@ -36,7 +39,7 @@ def test_statement_is_understood(text, expected):
         "OPTIMIZE delta.`/t` ZORDER BY ()",
         "OPTIMIZE delta.`/t` ZORDER BY (a",
         "OPTIMIZE delta.`/t` ZORDER BY (a) WHERE p = 1",
-        "OPTIMIZE delta.`/t` FULL",
+        "OPTIMIZE delta.`/t` WHERE p = 1 ZORDER BY a FULL",
         "REORG delta.`/t` APPLY (PURGE)",
         "REORG TABLE delta.`/t`",
         "REORG TABLE delta.`/t` APPLY PURGE",

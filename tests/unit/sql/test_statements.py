@@ -50,6 +50,8 @@ from ebbtide.sql.statements import (
     [
         ("DESCRIBE delta.`/t`", DescribeTable("/t")),
         ("desc table delta.`/t` `a b`", DescribeTable("/t", "a b")),
+        ("DESCRIBE TABLE EXTENDED delta.`/t`", DescribeTable("/t", is_extended=True)),
+        ("desc formatted delta.`/t` a", DescribeTable("/t", "a", is_extended=True)),
         ("SHOW COLUMNS IN delta.`/t`", ShowColumns("/t")),
         ("SHOW TBLPROPERTIES delta.`/t` ('a.b')", ShowProperties("/t", "a.b")),
         ("SHOW TBLPROPERTIES delta.`/t`", ShowProperties("/t")),
@@ -150,7 +152,9 @@ from ebbtide.sql.statements import (
         ),
         ("truncate table delta.`/t`;", Truncate("/t")),
         ("DESCRIBE DETAIL delta.`/t`", DescribeDetail("/t")),
+        ("DESCRIBE DETAIL '/a b/t'", DescribeDetail("/a b/t")),
         ("desc history delta.`/t`;", DescribeHistory("/t")),
+        ("DESCRIBE HISTORY '/t' LIMIT 3", DescribeHistory("/t", 3)),
         ("DESCRIBE HISTORY delta.`/t` LIMIT 3", DescribeHistory("/t", 3)),
         ("FSCK REPAIR TABLE delta.`/t`", Fsck("/t")),
         ("fsck repair table delta.`/t` dry run;", Fsck("/t", dry_run=True)),
@@ -194,7 +198,7 @@ def test_properties_to_take_away_are_read(words, if_exists):
 @pytest.mark.parametrize(
     "text",
     [
-        "DESCRIBE EXTENDED delta.`/t`",
+        "SHOW CREATE TABLE delta.`/t`",
         "ALTER TABLE delta.`/t` RECOVER PARTITIONS",
         "",
         "-- nothing",

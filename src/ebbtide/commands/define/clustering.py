@@ -11,18 +11,20 @@ from typing import Final
 import orjson
 
 from ebbtide.commands.define.committing import AlterResult, commit_change
+from ebbtide.commands.define.definition import TableDefinition
 from ebbtide.commands.requests import WriteOptions
-from ebbtide.errors import SchemaMismatchError, UnknownColumnError
+from ebbtide.errors import RequestError, SchemaMismatchError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.log.detail import clustering_columns
-from ebbtide.protocol.actions import Action, DomainMetadata
+from ebbtide.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import upgrade_protocol_for
-from ebbtide.protocol.schema import PrimitiveType, StructField, find_field, physical_name
+from ebbtide.protocol.properties import TableProperties
+from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, find_field, parse_schema, physical_name
 from ebbtide.protocol.schema_edits import FieldPath, shown_path
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation
 
-__all__ = ["cluster_by"]
+__all__ = ["cluster_by", "cluster_new_table", "shown_clustering"]
 
 _DOMAIN: Final = "delta.clustering"
 _MAX_COLUMNS: Final = 4
@@ -34,11 +36,15 @@ def cluster_by(store: ObjectStore, columns: Sequence[FieldPath], *, options: Wri
     """Set the clustering columns; none end the clustering, and the feature stays."""
 
     def change(snapshot: Snapshot) -> tuple[list[Action], Operation]:
-        chains = _clustering_chains(snapshot, columns, is_exact=options.is_case_sensitive)
+        if snapshot.metadata.partition_columns:
+            raise SchemaMismatchError(
+                f"The table at {snapshot.store.url} is partitioned, so it cannot be clustered too.",
+                error_class="DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
+            )
         is_mapped = snapshot.properties.column_mapping_mode != "none"
-        paths = [[physical_name(field) if is_mapped else field.name for field in chain] for chain in chains]
-        text = orjson.dumps({"clusteringColumns": paths, "domainName": _DOMAIN}).decode()
-        actions: list[Action] = [DomainMetadata(_DOMAIN, text, removed=False)]
+        actions: list[Action] = [
+            _clustering_domain(snapshot.schema, columns, is_mapped=is_mapped, is_exact=options.is_case_sensitive)
+        ]
         protocol = upgrade_protocol_for(snapshot.protocol, ["clustering"])
         if protocol != snapshot.protocol:
             actions = [protocol, *actions]
@@ -52,14 +58,45 @@ def cluster_by(store: ObjectStore, columns: Sequence[FieldPath], *, options: Wri
     return commit_change(store, change, options)
 
 
-def _clustering_chains(
-    snapshot: Snapshot, columns: Sequence[FieldPath], *, is_exact: bool
-) -> list[tuple[StructField, ...]]:
-    if snapshot.metadata.partition_columns:
-        raise SchemaMismatchError(
-            f"The table at {snapshot.store.url} is partitioned, so it cannot be clustered too.",
-            error_class="DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
+def cluster_new_table(
+    definition: TableDefinition, protocol: Protocol, metadata: Metadata
+) -> tuple[Protocol, tuple[DomainMetadata, ...]]:
+    """The protocol with what clustering takes, and what the first commit says of the columns."""
+    if not definition.cluster_by:
+        return protocol, ()
+    if definition.partition_columns:
+        raise RequestError(
+            "A table is partitioned or clustered, not both. Leave PARTITIONED BY or CLUSTER BY out.",
+            error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
+    is_mapped = TableProperties.parse(metadata.configuration).column_mapping_mode != "none"
+    domain = _clustering_domain(
+        parse_schema(metadata.schema_string),
+        definition.cluster_by,
+        is_mapped=is_mapped,
+        is_exact=definition.is_exact,
+    )
+    return upgrade_protocol_for(protocol, ["clustering"]), (domain,)
+
+
+def shown_clustering(definition: TableDefinition) -> str:
+    """The columns for the history: as they were written, as the reference does it."""
+    return orjson.dumps([shown_path(path) for path in definition.cluster_by]).decode()
+
+
+def _clustering_domain(
+    schema: StructType, columns: Sequence[FieldPath], *, is_mapped: bool, is_exact: bool
+) -> DomainMetadata:
+    """What the log says of these columns; SchemaMismatchError when a table cannot be clustered by them."""
+    chains = _clustering_chains(schema, columns, is_exact=is_exact)
+    paths = [[physical_name(field) if is_mapped else field.name for field in chain] for chain in chains]
+    text = orjson.dumps({"clusteringColumns": paths, "domainName": _DOMAIN}).decode()
+    return DomainMetadata(_DOMAIN, text, removed=False)
+
+
+def _clustering_chains(
+    schema: StructType, columns: Sequence[FieldPath], *, is_exact: bool
+) -> list[tuple[StructField, ...]]:
     if len(columns) > _MAX_COLUMNS:
         raise SchemaMismatchError(
             f"A table is clustered by at most {_MAX_COLUMNS} columns, not by {len(columns)}.",
@@ -67,11 +104,11 @@ def _clustering_chains(
         )
     found: list[tuple[StructField, ...]] = []
     for path in columns:
-        chain = find_field(snapshot.schema, path)
+        chain = find_field(schema, path)
         if chain is None or (is_exact and tuple(field.name for field in chain) != path):
             raise UnknownColumnError(
                 f"There is no column '{shown_path(path)}' to cluster by. The columns are "
-                f"{', '.join(snapshot.schema.names[:50])}.",
+                f"{', '.join(schema.names[:50])}.",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
             )
         if chain in found:

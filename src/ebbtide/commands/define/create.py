@@ -17,23 +17,18 @@ from typing import Final, Literal
 
 import orjson
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
-from ebbtide import spark_border as border
+from ebbtide.commands.define.clustering import cluster_new_table, shown_clustering
+from ebbtide.commands.define.column_checks import check_columns
 from ebbtide.commands.define.definition import TableDefinition, define_table, target_of
 from ebbtide.commands.delete.command import DeleteCommand
 from ebbtide.commands.requests import DeleteRequest, WriteOptions
 from ebbtide.commands.row_level.committing import assert_not_append_only, refresh_readers
-from ebbtide.errors import RequestError, TableAlreadyExistsError, TableNotFoundError
+from ebbtide.errors import TableAlreadyExistsError, TableNotFoundError
 from ebbtide.protocol.actions import Action, Metadata
 from ebbtide.protocol.features import ensure_writable
-from ebbtide.protocol.identity_columns import check_identity_fields
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation, Transaction
-from ebbtide.write import WriteTarget, cast_for_column, complete_rows, enforce_rules, generated_columns
-from ebbtide.write.columns import spark_type
-from ebbtide.write.identity import identity_columns
-from ebbtide.write.table_expressions import TableExpression, trusted_columns
 
 __all__ = ["CreateHow", "CreateRequest", "CreateResult", "create_table"]
 
@@ -87,9 +82,10 @@ def create_table(spark: SparkSession, request: CreateRequest) -> CreateResult:
 
 def _create(spark: SparkSession, request: CreateRequest) -> CreateResult:
     protocol, metadata = define_table(request.definition, defaults=request.default_properties())
-    _check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
+    protocol, clustering = cluster_new_table(request.definition, protocol, metadata)
+    check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     transaction = Transaction.create(request.store, metadata, protocol, config=request.options.config)
-    committed = transaction.commit((), _operation(request, metadata))
+    committed = transaction.commit(clustering, _operation(request, metadata))
     return CreateResult(committed.version, request.store.url)
 
 
@@ -98,10 +94,11 @@ def _replace(spark: SparkSession, request: CreateRequest, transaction: Transacti
     ensure_writable(snapshot.protocol, snapshot.metadata)
     assert_not_append_only(snapshot)
     protocol, metadata = define_table(request.definition, replaced=snapshot, defaults=request.default_properties())
-    _check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
+    protocol, clustering = cluster_new_table(request.definition, protocol, metadata)
+    check_columns(spark, target_of(request.store, protocol, metadata, config=request.options.config))
     changes: list[Action] = [metadata] if protocol == snapshot.protocol else [protocol, metadata]
     removed = _all_rows(spark, request, transaction)
-    committed = transaction.commit((*changes, *removed), _operation(request, metadata))
+    committed = transaction.commit((*changes, *clustering, *removed), _operation(request, metadata))
     refresh_readers(spark, request.store)
     return CreateResult(committed.version, request.store.url)
 
@@ -111,40 +108,13 @@ def _all_rows(spark: SparkSession, request: CreateRequest, transaction: Transact
     return deletion.perform_delete(transaction, deletion.plan(transaction.snapshot, None)).actions()
 
 
-def _check_columns(spark: SparkSession, target: WriteTarget) -> None:
-    """Check that rows can be numbered, and that every expression resolves over the table's columns.
-
-    Generated columns may read only those that are not generated.
-    """
-    check_identity_fields(target.schema, target.partition_columns)
-    if not target.schema.fields:
-        return
-    generated = generated_columns(target)
-    fields = [T.StructField(item.name, spark_type(item.type)) for item in target.schema.fields]
-    plain = spark.createDataFrame([], T.StructType([item for item in fields if item.name not in generated]))
-    for item in target.schema.fields:
-        if item.name not in generated:
-            continue
-        if not item.nullable:
-            raise RequestError(f"The generated column '{item.name}' cannot be NOT NULL; put a CHECK on it instead.")
-        doing = f"reading the expression {generated[item.name]!r} of the generated column '{item.name}'"
-        with border.spark_errors(doing), border.asking_the_analyser():
-            [value] = trusted_columns([TableExpression("generated", item.name, generated[item.name])], target, spark)
-            given = plain.select(value.alias("v")).schema.fields[0].dataType
-        cast_for_column(value, given, item)
-    enforce_rules(spark.createDataFrame([], T.StructType(fields)), target)
-    # Nothing else is given, so every default is checked.
-    counted = frozenset(item.name.lower() for item in identity_columns(target))
-    border.analyse(complete_rows(plain, target, given=counted))
-
-
 def _operation(request: CreateRequest, metadata: Metadata) -> Operation:
     properties = dict(sorted(metadata.configuration.items()))
     return Operation(
         _NAMES[request.how],
         {
             "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),
-            "clusterBy": "[]",
+            "clusterBy": shown_clustering(request.definition),
             "description": metadata.description,
             "isManaged": "false",
             "properties": orjson.dumps(properties).decode(),

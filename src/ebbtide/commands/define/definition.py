@@ -67,7 +67,8 @@ _ROW_TRACKING_COLUMNS: Final = {
 class TableDefinition:
     """A table as the caller wants it. `properties` may hold `delta.feature.<name>` and `comment`.
 
-    `is_exact`: letter case counts in the names of partition columns (`spark.sql.caseSensitive`).
+    `is_exact`: letter case counts in the names of partition columns (`spark.sql.caseSensitive`). `cluster_by`: columns,
+    or fields of structs, by which OPTIMIZE sorts the rows; not beside partition columns.
     """
 
     schema: StructType
@@ -75,6 +76,7 @@ class TableDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
     is_exact: bool = False
+    cluster_by: tuple[tuple[str, ...], ...] = ()
 
 
 def schema_of(schema: T.StructType, *, keeps_rules: bool = False) -> StructType:

@@ -26,11 +26,13 @@ from ebbtide.log import Snapshot
 from ebbtide.scan import PositionedScan, RowIdColumns, ScanFile, scan_with_positions
 from ebbtide.write import WriteTarget, WrittenFiles, discard, write_files
 
-__all__ = ["KEPT_ORDER", "Copier", "GroupCopy", "KeptOrder", "RowOrder", "SparkCopier"]
+__all__ = ["CLUSTERING_PROVIDER", "KEPT_ORDER", "Copier", "GroupCopy", "KeptOrder", "RowOrder", "SparkCopier"]
 
 # Spark reads a file of this size about as fast as it opens one: smaller files are better read by several tasks at once,
 # and their rows sent to the one that writes.
 _OPENING_BYTES: Final = 4 * 1024 * 1024
+# Who sorted a file, so that other engines do not sort it again. See "Clustered Table" in PROTOCOL.md.
+CLUSTERING_PROVIDER: Final = "ebbtide"
 # A row's place in one number that Spark sorts by its bits: 23 bits for the file, 40 for the row.
 _ROW_BITS: Final = 40
 
@@ -117,12 +119,19 @@ class SparkCopier:
 
     def __call__(self, snapshot: Snapshot, files: Sequence[ScanFile], *, times_redone: int = 0) -> GroupCopy:
         written = _write(self.spark, snapshot, files, self.order, self.target or WriteTarget.of(snapshot))
-        if self.clustering_provider is not None:
-            adds = tuple(replace(add, clustering_provider=self.clustering_provider) for add in written.adds)
+        provider = self.clustering_provider or (_kept_provider(files) if self.order.is_kept else None)
+        if provider is not None:
+            adds = tuple(replace(add, clustering_provider=provider) for add in written.adds)
             written = replace(written, adds=adds)
         work = FileWork(replaced=tuple(file.add for file in files), written=written, data_change=False)
         keeps_row_ids = snapshot.properties.enable_row_tracking
         return GroupCopy(tuple(files), work, keeps_row_ids, self.order.is_kept, times_redone)
+
+
+def _kept_provider(files: Sequence[ScanFile]) -> str | None:
+    """A file that we sorted is still sorted without its marked rows; several, one after the other, are not."""
+    provider = files[0].add.clustering_provider
+    return provider if len(files) == 1 and provider == CLUSTERING_PROVIDER else None
 
 
 def _write(

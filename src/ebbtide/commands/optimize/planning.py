@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyspark.sql import Column, SparkSession
 
 from ebbtide import spark_border as border
 from ebbtide.commands.optimize.clustering import CurveOrder, check_cluster_columns, check_zorder_columns
-from ebbtide.commands.optimize.copying import KEPT_ORDER, RowOrder
+from ebbtide.commands.optimize.copying import CLUSTERING_PROVIDER, KEPT_ORDER, RowOrder
 from ebbtide.commands.optimize.packing import (
     FileGroup,
     PackingRules,
@@ -39,9 +39,6 @@ from ebbtide.protocol.actions import AddFile
 
 __all__ = ["LayoutPlan", "bind_partitions", "packing_rules", "plan_layout", "plan_nothing", "plan_whole_table"]
 
-# Who sorted a file, so that other engines do not sort it again. See "Clustered Table" in PROTOCOL.md.
-CLUSTERING_PROVIDER: Final = "ebbtide"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayoutPlan:
@@ -56,6 +53,7 @@ class LayoutPlan:
     cluster_by: tuple[tuple[str, ...], ...] = ()
     partitions: frozenset[Partition] | None = None
     purpose: Purpose = "optimize"
+    is_full: bool = False
 
     @property
     def clustering_provider(self) -> str | None:
@@ -101,13 +99,19 @@ class LayoutPlan:
             "clusterBy": orjson.dumps([".".join(path) for path in self.cluster_by]).decode(),
             "auto": self.purpose == "auto",
         }
-        return {**parameters, "isFull": False} if self.cluster_by else parameters
+        return {**parameters, "isFull": self.is_full} if self.cluster_by else parameters
 
 
 def plan_layout(spark: SparkSession, snapshot: Snapshot, request: OptimizeRequest) -> LayoutPlan:
     """The plan for this table; refuses what cannot be carried out, before any work."""
     if clustering_paths(snapshot):
         _refuse_beside_clustering(request)
+    elif request.full:
+        raise RequestError(
+            f"OPTIMIZE ... FULL sorts the rows of a clustered table, and the table at {request.store.url} is not "
+            "clustered. Leave FULL out, or give the table columns to cluster by: ALTER TABLE ... CLUSTER BY (...).",
+            error_class="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
+        )
     plan = plan_nothing(spark, snapshot, request)
     if request.zorder_by:
         is_checked = request.settings.checks_statistics
@@ -130,7 +134,7 @@ def plan_nothing(spark: SparkSession, snapshot: Snapshot, request: OptimizeReque
     if request.partitions is not None:
         considered = files_in(considered, request.partitions)
     plan = _plan_for(snapshot, request.settings, considered)
-    return replace(plan, where=where, partitions=request.partitions, purpose=request.purpose)
+    return replace(plan, where=where, partitions=request.partitions, purpose=request.purpose, is_full=request.full)
 
 
 def _plan_for(snapshot: Snapshot, settings: OptimizeSettings, considered: pa.Table) -> LayoutPlan:
@@ -143,7 +147,10 @@ def _choose_files(snapshot: Snapshot, plan: LayoutPlan) -> LayoutPlan:
     if not cluster_by:
         return replace(plan, groups=tuple(choose_groups(plan.considered, plan.rules)))
     order = CurveOrder(check_cluster_columns(snapshot, cluster_by), plan.rules.target_bytes)
-    groups = unclustered_groups(plan.considered, plan.rules, CLUSTERING_PROVIDER)
+    if plan.is_full:
+        groups = whole_partitions(add_files(plan.considered))
+    else:
+        groups = unclustered_groups(plan.considered, plan.rules, CLUSTERING_PROVIDER)
     return replace(plan, groups=tuple(groups), order=order, cluster_by=order.columns)
 
 

@@ -64,7 +64,8 @@ class OptimizeRequest:
     """Rewrite the files of the partitions that `where` chooses (all when it is None).
 
     With `zorder_by` the rows are sorted so that files hold small ranges of all these columns. With `commit_per_group`
-    each group of files is a commit of its own: a long run that dies keeps what it did.
+    each group of files is a commit of its own: a long run that dies keeps what it did. `full` sorts all files of a
+    clustered table again, even those that were sorted before, perhaps by other columns.
     """
 
     store: ObjectStore
@@ -72,6 +73,7 @@ class OptimizeRequest:
     zorder_by: tuple[str, ...] = ()
     settings: OptimizeSettings = field(default_factory=OptimizeSettings)
     commit_per_group: bool = False
+    full: bool = False
     purpose: Purpose = "optimize"
     # Only these, besides what `where` says.
     partitions: frozenset[Partition] | None = None
