@@ -112,8 +112,8 @@ class _WithoutSpark:
     def copier(self, plan: LayoutPlan) -> Callable[..., GroupCopy]:
         return copy_with_arrow
 
-    def in_thread(self, copy: Callable[[], GroupCopy]) -> Callable[[], GroupCopy]:
-        return copy
+    def in_thread(self, copy: Callable[[], GroupCopy]) -> tuple[Callable[[], GroupCopy], Callable[[], object]]:
+        return copy, lambda: None
 
     def refresh_readers(self, snapshot: Snapshot) -> None:
         """Nobody to refresh."""

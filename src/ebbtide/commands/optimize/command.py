@@ -107,9 +107,9 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
         """What copies the files."""
         return SparkCopier(self.spark, plan.order, plan.clustering_provider)
 
-    def in_thread(self, copy: Callable[[], GroupCopy]) -> Callable[[], GroupCopy]:
-        """The same, to be called in another thread with the settings of this one."""
-        return border.interruptible(self.spark, copy)[0]
+    def in_thread(self, copy: Callable[[], GroupCopy]) -> tuple[Callable[[], GroupCopy], Callable[[], object]]:
+        """The same, to be called in another thread with the settings of this one, and what stops its Spark jobs."""
+        return border.interruptible(self.spark, copy)
 
     # --- a commit for each group --------------------------------------------------------------------------------------
 

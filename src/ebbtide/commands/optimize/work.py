@@ -121,7 +121,7 @@ class Relayout:
 
 
 def copy_groups(
-    groups: Iterable[Callable[[], GroupCopy]],
+    groups: Iterable[tuple[Callable[[], GroupCopy], Callable[[], object]]],
     *,
     threads: int,
     on_done: Callable[[GroupCopy], None],
@@ -129,21 +129,24 @@ def copy_groups(
 ) -> None:
     """Run the copies side by side; `on_done` is called in this thread for each one, as it is finished.
 
-    After an error no further copy begins, those that run are waited for, and they are handed to `on_left`.
+    A group is a copy and what stops its Spark jobs. After an error, Ctrl-C included, no further copy begins, and those
+    that run are stopped. One that had come to its end is handed to `on_left`.
     """
     waiting = iter(groups)
-    running: set[Future[GroupCopy]] = set()
+    running: dict[Future[GroupCopy], Callable[[], object]] = {}
     with ThreadPoolExecutor(threads, "ebbtide-optimize") as pool:
         try:
             while True:
-                for group in islice(waiting, threads - len(running)):
-                    running.add(pool.submit(group))
+                for copy, stop in islice(waiting, threads - len(running)):
+                    running[pool.submit(copy)] = stop
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    running.remove(future)
+                    del running[future]
                     on_done(future.result())
         except BaseException:
+            for stop in running.values():
+                stop()
             for future in running:
                 if future.exception() is None:
                     on_left(future.result())
