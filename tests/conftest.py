@@ -34,7 +34,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--compact-golden",
         choices=["none", "few", "all"],
-        default="none",
+        default="few",
         help="compact and purge golden tables in Spark: a few that have all features between them, or all",
     )
 

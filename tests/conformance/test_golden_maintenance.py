@@ -1,7 +1,7 @@
 """Does every maintenance command leave the rows of every golden table as they were, for us and for other engines?
 
-Commands that need no Spark run on a copy of every table that Ebbtide may write. OPTIMIZE and PURGE need Spark, and run when asked
-for: `make conformance ARGS=--compact-golden=few` takes tables that have all features of the golden tables between them, `=all` takes all.
+Commands that need no Spark run on a copy of every table that Ebbtide may write. OPTIMIZE and PURGE need Spark, and run on a few
+tables that have all features of the golden tables between them; `make conformance ARGS=--compact-golden=all` takes all, in six minutes.
 Rows are compared before and after by our log and vectors with pyarrow, and by DuckDB and deltalake where these can read the
 table at all. What a peer made of the table before is not judged here, only that it is the same afterwards.
 """
@@ -71,15 +71,23 @@ def shown(copy: Path, peers: tuple[str, ...] = ASKED) -> Shown:
 
 
 def differences(
-    copy: Path, before: Shown, label: str, *, peers: tuple[str, ...] = (), same_files: bool = False
+    copy: Path,
+    before: Shown,
+    label: str,
+    *,
+    peers: tuple[str, ...] = (),
+    same_files: bool = False,
+    right: Any = None,
 ) -> Iterator[str]:
+    """Who shows other rows than before. Where files were rewritten, a reader that misread the old ones may read the
+    new ones as it should: then it shows the rows that are `right`."""
     after = shown(copy, peers)
     for reader, rows in before.items():
         if (reader == "our log" and not same_files) or (reader in ASKED and reader not in peers):
             continue
         if reader not in after:
             yield f"{label}: {reader} cannot read the table any more"
-        elif found := difference(after[reader], rows):
+        elif (found := difference(after[reader], rows)) and (right is None or difference(after[reader], right)):
             yield f"{label}, by {reader}: {found}"
 
 
@@ -233,7 +241,7 @@ def layout_problems(spark: Any, copy: Path, table: GoldenTable, before: Shown) -
         command()
         found = difference(ebbtide.read(spark, str(copy), config=CONFIG), expected)
         yield from [f"{name}: {found}"] if found else []
-        yield from differences(copy, before, name, peers=ASKED if name == "PURGE" else ())
+        yield from differences(copy, before, name, peers=ASKED if name == "PURGE" else (), right=expected)
     marked = [add.path for add in snapshot_of(copy).add_files() if add.deletion_vector is not None]
     yield from [f"PURGE left marked rows in {marked}"] if marked else []
 
@@ -252,5 +260,10 @@ def test_compaction_and_purge_leave_the_rows(compacted, tmp_path, request):
     if refusal_of(copy) is not None:
         return
     before = shown(copy)
-    problems = list(layout_problems(request.getfixturevalue("spark"), copy, compacted, before))
+    try:
+        problems = list(layout_problems(request.getfixturevalue("spark"), copy, compacted, before))
+    except CorruptTableError:
+        # A table that breaks the protocol may be refused, by an error that says so; then nothing has changed.
+        assert compacted.may_refuse
+        problems = list(differences(copy, before, "after a refusal", same_files=True))
     assert not problems, "\n".join(problems)
