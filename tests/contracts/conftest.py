@@ -8,6 +8,7 @@ from tests.support.blob_endpoints import AzureHandler, GoogleHandler, blob_endpo
 from tests.support.s3_endpoint import S3Endpoint, s3_endpoint
 
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.storage.overlay import OverlayStore
 
 Opener = Callable[[], ObjectStore]
 
@@ -31,7 +32,7 @@ def azure_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["local", "memory", "s3", "google", "azure"])
+@pytest.fixture(params=["local", "memory", "s3", "google", "azure", "overlay"])
 def open_again(request: pytest.FixtureRequest) -> Opener:
     """Opens the store under test; every call gives a new handle on the same, at first empty, root."""
     name = f"table {uuid4().hex}"
@@ -41,6 +42,9 @@ def open_again(request: pytest.FixtureRequest) -> Opener:
             return lambda: open_store(str(path))
         case "memory":
             return lambda: open_store(f"memory://contract/{name}")
+        case "overlay":
+            overlay = OverlayStore(open_store(str(request.getfixturevalue("tmp_path") / name)))
+            return lambda: overlay
         case "s3":
             options = request.getfixturevalue("s3").storage_options
             return lambda: open_store(f"s3://contract/{name}", options)

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from ebbtide.cli import (
+    alter,
     check,
     clone,
     convert,
@@ -48,6 +49,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "files": files.run,
     "check": check.run,
     "delete": delete.run,
+    "alter": alter.run,
     "restore": restore.run,
     "clone": clone.run,
     "convert": convert.run,

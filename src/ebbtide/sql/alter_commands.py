@@ -23,6 +23,7 @@ from ebbtide.commands.define.definition import schema_of
 from ebbtide.commands.define.identity import sync_identity
 from ebbtide.commands.define.replaced_columns import replace_columns
 from ebbtide.commands.drop_feature.command import DropFeatureCommand, DropFeatureRequest
+from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField
 from ebbtide.session_settings import optimize_settings
 from ebbtide.sql.alter_statements import (
@@ -42,12 +43,12 @@ from ebbtide.sql.alter_statements import (
     SyncIdentity,
     UnsetProperties,
 )
-from ebbtide.sql.mapping_commands import without_mapping
+from ebbtide.sql.mapping_commands import takes_mapping, without_mapping
 from ebbtide.sql.session import SqlSession
 from ebbtide.sql.table_commands import spark_field
 from ebbtide.temp_views import refresh_changed
 
-__all__ = ["run_alter"]
+__all__ = ["rewrites_files", "run_alter"]
 
 
 def run_alter(session: SqlSession, statement: AlterStatement) -> None:
@@ -89,6 +90,13 @@ def run_alter(session: SqlSession, statement: AlterStatement) -> None:
             )
             DropFeatureCommand(session.spark, request).run()
     refresh_changed(session.spark, store.url)
+
+
+def rewrites_files(statement: AlterStatement, snapshot: Snapshot) -> bool:
+    """Whether the change may write data files, and not only the log."""
+    if isinstance(statement, SetProperties | UnsetProperties):
+        return takes_mapping(statement, snapshot)
+    return isinstance(statement, DropFeature)
 
 
 def _changes(column: ChangedColumn) -> Iterator[ColumnChange]:

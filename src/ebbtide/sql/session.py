@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +26,8 @@ class SqlSession:
     spark: SparkSession
     storage_options: Mapping[str, str] | None
     config: EngineConfig
+    # A dry run opens another kind of store.
+    open_store: Callable[[str, Mapping[str, str] | None], ObjectStore] = open_store
 
     def ensure_shown(self, name: TableName, expressions: Iterable[str], *, alias: str | None) -> None:
         """If the target is a view: UnknownColumnError for a name that it does not show."""
@@ -36,7 +38,7 @@ class SqlSession:
         """The table's store. A view keeps its own: the directory or the options may have been others."""
         if isinstance(name, ViewName):
             return table_behind(self.spark, name.name).store
-        return open_store(name, self.storage_options)
+        return self.open_store(name, self.storage_options)
 
     def table(self, path: str) -> DeltaTable:
         return DeltaTable.forPath(self.spark, path, storage_options=self.storage_options, config=self.config)
