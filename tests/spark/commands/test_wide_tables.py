@@ -75,6 +75,14 @@ def test_table_of_2000_columns_is_appended_to_updated_and_deleted_from(spark, ta
     }
 
 
+@pytest.fixture
+def interpreted(spark):
+    """Compiling such plans takes most of the time, and the test above does it: it reads, writes, updates and deletes."""
+    with session_settings(spark, {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        yield
+
+
+@pytest.mark.usefixtures("interpreted")
 def test_source_of_2000_columns_is_merged_by_all_clauses(spark, table):
     delta = DeltaTable.forPath(spark, str(table.path)).alias("t")
     builder = delta.merge(frame_of(spark, row(1, "src"), row(2, "src"), row(9, "src")), "t.id = s.id")
@@ -85,13 +93,6 @@ def test_source_of_2000_columns_is_merged_by_all_clauses(spark, table):
         (3, "old", "old", 3),
         (9, "src", "src", 9),
     }
-
-
-@pytest.fixture
-def interpreted(spark):
-    """Compiling such plans takes most of the time, and the tests above do it."""
-    with session_settings(spark, {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
-        yield
 
 
 @pytest.mark.usefixtures("interpreted")
