@@ -84,6 +84,22 @@ KNOWN: tuple[Known, ...] = (
         "optimize",
     ),
     Known(
+        "deltalake", "writes", "refuses", ("column mapping by name",), "Column mapping is not supported for write",
+        "does not Z-ORDER tables with column mapping.",
+        "DeltaTable(path).optimize.z_order(['id'])\n"
+        "DeltaError: Column mapping is not supported for write operation 'OPTIMIZE' yet",
+        "zorder",
+    ),
+    Known(
+        "deltalake", "writes", "differs", ("deletion vectors in partitions",), "p='ü",
+        "removes the files that its OPTIMIZE replaces under another spelling of their paths, when these have letters "
+        "beyond ASCII. delta-spark then shows their rows as well as those of the new file, deleted ones included; "
+        "Ebbtide takes both spellings for the same file. Nothing is raised.",
+        "the partition p = 'ü' has two files, of which vectors mark rows: the log says add p=ü/part-....parquet\n"
+        "DeltaTable(path).optimize.compact(): the log says remove p=%C3%BC/part-....parquet",
+        "optimize",
+    ),
+    Known(
         "deltalake", "writes", "differs", _VECTORED, "deletion_vector_",
         "deletes the files of live deletion vectors in a full VACUUM. Nobody can read the table afterwards; the rows "
         "that were deleted are known to nobody. Its default VACUUM, which lists nothing, leaves them alone.",
@@ -92,6 +108,13 @@ KNOWN: tuple[Known, ...] = (
         "the answer names deletion_vector_....bin, and every reader misses that file",
         "vacuum",
         ruins=True,
+    ),
+    Known(
+        "deltalake", "writes", "refuses", ("row tracking",), "should be less then last available version",
+        "does not restore a table to the version that it is at.",
+        "DeltaTable(path).restore(5), where 5 is the newest version\n"
+        "DeltaError: Generic error: Version to restore 5 should be less then last available version 5.",
+        "restore",
     ),
     Known(
         "deltalake", "writes", "differs", ("generated column",), "rows failed validation check",
@@ -289,6 +312,15 @@ KNOWN: tuple[Known, ...] = (
         "CREATE TABLE t (id BIGINT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')\n"
         "Delta transaction error: Table features must be specified, please specify: ChangeDataFeed\n"
         "and for a table that is there: Unsupported table features required: [ChangeDataFeed]",
+    ),
+    Known(
+        "Sail", "writes", "differs", ("partitions",), "p='ü",
+        "removes a file under another spelling of its path than the one it was added with, when the path has letters "
+        "beyond ASCII, which Spark does not encode. To Sail itself the file stays live, and its next DELETE or UPDATE "
+        "writes the rows that were deleted into a new file, which all engines see. Nothing is raised.",
+        "delta-spark or Ebbtide writes the row 1 to the partition p = 'ü': the log says add p=ü/part-....parquet\n"
+        "DELETE FROM delta.`path` WHERE id = 1: the log says remove p=%C3%BC/part-....parquet\n"
+        "DELETE FROM delta.`path` WHERE id = 7: the log adds a file with row 1",
     ),
     Known(
         "Sail", "reads", "differs", _MAINTAINED, "/file:/",

@@ -181,7 +181,7 @@ def _maintain(ours: Engine, readers: _Readers, cell: Cell, table: _Table) -> Non
             if objection and find(reader, "reads", cell.feature, objection) is not None:
                 asked.remove(reader)
             elif objection:
-                cell.verdict, cell.objection = FAILS, f"after its {kind}, {reader} reads: {objection}"
+                verdict_on(cell, "writes", f"then {reader} reads: {objection}", step=kind)
                 return
     kept = [kind for kind in UPKEEP if kind in done]
     cell.note = f"its {', '.join(kept)}" if kept else ""
