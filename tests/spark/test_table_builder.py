@@ -59,6 +59,10 @@ def test_new_table_is_clustered_as_delta_spark_does_it(spark, tmp_path, door):
         ("CLUSTER BY (nope)", "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
         ("CLUSTER BY (a, A)", "DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY"),
         ("CLUSTER BY (s)", "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"),
+        (
+            "CLUSTER BY (s.x) TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '1')",
+            "DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+        ),
         ("PARTITIONED BY (p) CLUSTER BY (a)", "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"),
         ("CLUSTER BY (a) AS SELECT 1 AS a", "PARSE_SYNTAX_ERROR"),
     ],

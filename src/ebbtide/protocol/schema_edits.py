@@ -21,9 +21,11 @@ __all__ = [
     "add_field",
     "change_type",
     "drop_field",
+    "known_columns",
     "move_field",
     "rename_field",
     "replace_field",
+    "shown_names",
     "shown_path",
     "spelled_path",
     "type_at",
@@ -47,6 +49,16 @@ class Place:
 def shown_path(path: Sequence[str]) -> str:
     """The path as the history and messages show it; a name with a dot or a backtick is quoted."""
     return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in path)
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """The names of columns after "it has"; a table, or a struct, may have none."""
+    return ", ".join(names[:50]) or "no columns"
+
+
+def known_columns(names: Sequence[str]) -> str:
+    """The sentence that tells which columns there are."""
+    return f"The columns are {shown_names(names)}." if names else "There are no columns."
 
 
 def spelled_path(schema: StructType, path: FieldPath, *, is_exact: bool = False) -> FieldPath:
@@ -232,7 +244,5 @@ def _with_part(current: DataType, part: str, new: DataType) -> DataType:
 def _require_field(struct: StructType, path: FieldPath, place: int = -1) -> StructField:
     found = struct.get(path[place])
     if found is None:
-        raise UnknownColumnError(
-            f"There is no column '{shown_path(path)}'. The columns there are {', '.join(struct.names[:50])}."
-        )
+        raise UnknownColumnError(f"There is no column '{shown_path(path)}'. {known_columns(struct.names)}")
     return found

@@ -20,6 +20,7 @@ from ebbtide.log.detail import clustering_paths
 from ebbtide.protocol.features import supported_features
 from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import CHAR_VARCHAR, StructField, partition_fields, physical_name
+from ebbtide.protocol.schema_edits import known_columns
 from ebbtide.sql.session import SqlSession
 from ebbtide.sql.statements import DescribeTable, ShowColumns, ShowPartitions, ShowProperties
 from ebbtide.write.columns import spark_type
@@ -51,8 +52,7 @@ def run_describe(
 def _described_column(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
     field = snapshot.schema.get(name)
     if field is None:
-        known = ", ".join(snapshot.schema.names[:50])
-        raise UnknownColumnError(f"There is no column '{name}'. The columns are {known}.")
+        raise UnknownColumnError(f"There is no column '{name}'. {known_columns(snapshot.schema.names)}")
     shown = zip(("col_name", "data_type", "comment"), _column_row(field), strict=True)
     return [(key, "NULL" if value is None else value) for key, value in shown]
 

@@ -22,6 +22,7 @@ from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteRequest
 from ebbtide.errors import RequestError, UnknownColumnError
 from ebbtide.log import Snapshot, load_snapshot
+from ebbtide.protocol.schema_edits import shown_names
 from ebbtide.session_settings import MERGE_WITH_VECTORS, UPDATE_WITH_VECTORS, merges_schema, overwrites_dynamically
 from ebbtide.spark_border import is_case_sensitive
 from ebbtide.sql.session import SqlSession, conditions_alias
@@ -182,7 +183,7 @@ def _in_columns(rows: DataFrame, statement: Insert, snapshot: Snapshot, *, is_ex
     if unknown:
         raise UnknownColumnError(
             f"INSERT names the column '{unknown[0]}', which the table does not have. It has "
-            f"{', '.join(snapshot.schema.names)}.",
+            f"{shown_names(snapshot.schema.names)}.",
             error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION",
         )
     if len(rows.columns) != len(wanted):

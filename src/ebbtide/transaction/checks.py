@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
-from ebbtide.errors import InternalError, RequestError
+from ebbtide.errors import CorruptTableError, InternalError, RequestError
 from ebbtide.protocol.actions import (
     AddCDCFile,
     AddFile,
@@ -115,7 +115,11 @@ def check_partition_values(proposal: Proposal) -> None:
     expected = {field.name if mode == "none" else physical_name(field) for field in fields}
     for action in proposal.actions:
         if isinstance(action, AddFile | AddCDCFile) and set(action.partition_values) != expected:
-            raise InternalError(
+            # A file that is named as it is, or was, brings the mistake along.
+            is_known = proposal.operation.name in _COPYING_OPERATIONS or (
+                isinstance(action, AddFile) and proposal.live_at(action) is not None
+            )
+            raise (CorruptTableError if is_known else InternalError)(
                 f"the file '{action.path}' has partition values for {sorted(action.partition_values)}, but the table "
                 f"is partitioned by {sorted(expected)}",
                 error_class="DELTA_INVALID_PARTITIONING_SCHEMA",

@@ -48,6 +48,8 @@ from ebbtide.transaction.proposal import Proposal
 
 __all__ = ["ensure_readable_commit"]
 
+# These take the definition of a table as it is, or was.
+_COPYING_OPERATIONS: Final = frozenset({"RESTORE", "CLONE"})
 _TEXT: Final[frozenset[type]] = frozenset({str, NoneType})
 _NUMBER: Final[frozenset[type]] = frozenset({int, NoneType})
 _FLAG: Final[frozenset[type]] = frozenset({bool, NoneType})
@@ -103,11 +105,19 @@ _INFO_FIELDS: Final[Mapping[str, type]] = {
 def ensure_readable_commit(
     data: bytes, written: Sequence[Action], proposal: Proposal, *, source: str, config: EngineConfig
 ) -> None:
-    """InternalError unless a reader of `data` gets exactly the actions `written`, in a state it may read."""
+    """InternalError unless a reader of `data` gets exactly the actions `written`, in a state it may read.
+
+    CorruptTableError where the commit copies the definition of a table, so that the table is at fault.
+    """
     try:
         scan = _scan_commit(data, source, config)
         _check_state(scan, proposal)
     except CorruptTableError as error:
+        if proposal.operation.name in _COPYING_OPERATIONS:
+            raise CorruptTableError(
+                f"{proposal.operation.name} would copy what cannot be read: {error}. Nothing was changed. Mend the "
+                "table with the engine that made it, or choose another version."
+            ) from error
         raise _refusal(str(error)) from error
     for kind, fields in _FILE_FIELDS.items():
         files = [action for action in written if type(action) is kind]
@@ -143,7 +153,7 @@ def _check_state(scan: CommitScan, proposal: Proposal) -> None:
     known = set() if proposal.base is None else set(_strange_metadata(proposal.base.schema))
     strange = next((found for found in _strange_metadata(schema) if found not in known), None)
     if strange is not None:
-        raise _refusal(strange)
+        raise CorruptTableError(strange)
 
 
 def _check_small_actions(scan: CommitScan, written: Sequence[Action]) -> None:

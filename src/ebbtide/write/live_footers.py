@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ebbtide.errors import CorruptTableError, MissingDataFileError, ObjectNotFoundError
 from ebbtide.log import Snapshot
-from ebbtide.protocol.actions import AddFile
+from ebbtide.protocol.actions import AddFile, RemoveFile
 from ebbtide.protocol.paths import DataLocation, decode_path, resolve_data_path
 from ebbtide.protocol.statistics import FileStatistics
 from ebbtide.storage import ObjectStore, open_store
@@ -35,8 +35,10 @@ def stats_from_footer(snapshot: Snapshot, add: AddFile, *, storage_options: Mapp
     return replace(known, num_records=footer.num_rows, members=members).to_json()
 
 
-def footer_of(snapshot: Snapshot, add: AddFile, *, storage_options: Mapping[str, str] | None = None) -> pq.FileMetaData:
-    """The footer of a live file. The errors are those of `stats_from_footer`."""
+def footer_of(
+    snapshot: Snapshot, add: AddFile | RemoveFile, *, storage_options: Mapping[str, str] | None = None
+) -> pq.FileMetaData:
+    """The footer of a file that is live, or about to be removed. The errors are those of `stats_from_footer`."""
     location = resolve_data_path(add.path, snapshot.store.url, allow_foreign=snapshot.config.allow_foreign_paths)
     store, path = _place(snapshot.store, location, storage_options)
     try:

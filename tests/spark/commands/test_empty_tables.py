@@ -62,3 +62,21 @@ def test_a_table_without_columns_cannot_be_partitioned(spark, tmp_path):
     builder = ebbtide.DeltaTable.create(spark).location(str(tmp_path / "t")).partitionedBy("a")
     with pytest.raises(RequestError, match="'a' is not among"):
         builder.execute()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DESCRIBE delta.`{0}` nope",
+        "ALTER TABLE delta.`{0}` CLUSTER BY (nope)",
+        "ALTER TABLE delta.`{0}` ALTER COLUMN nope COMMENT 'x'",
+        "INSERT INTO delta.`{0}` (nope) VALUES (1)",
+        "UPDATE delta.`{0}` SET nope = 1",
+        "OPTIMIZE delta.`{0}` ZORDER BY (nope)",
+    ],
+)
+@pytest.mark.one_kind("the sentence is ours")
+def test_message_about_a_table_without_columns_ends_in_an_empty_list(spark, empty, statement):
+    with pytest.raises(RequestError, match="no columns") as caught:
+        ebbtide.sql(spark, statement.format(empty))
+    assert " ." not in str(caught.value)

@@ -318,6 +318,18 @@ def test_clustering_columns_follow_renames_and_cannot_be_dropped(table):
     assert clustering_columns(t.snapshot) == ()
 
 
+@pytest.mark.one_kind("about the table's definition, not about Spark")
+@pytest.mark.parametrize(
+    ("name", "value"), [("delta.dataSkippingNumIndexedCols", "1"), ("delta.dataSkippingStatsColumns", "id")]
+)
+def test_table_is_clustered_by_columns_without_statistics(table, name, value):
+    t = table(f"(id INT, s STRUCT<a: INT, b: INT>) {MAPPED}", "INSERT INTO {t} VALUES (1, NULL)")
+    t.alter(f"SET TBLPROPERTIES ('{name}' = '{value}')")
+    assert t.refused("CLUSTER BY (id, s.b)") == "DELTA_CLUSTERING_COLUMN_MISSING_STATS"
+    t.alter("CLUSTER BY (ID)")
+    assert clustering_columns(t.snapshot) == ("id",)
+
+
 def test_feature_is_dropped_by_sql_and_by_the_method(table):
     t = table("(id INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", "INSERT INTO {t} VALUES (1), (2)")
     handle = ebbtide.DeltaTable.forPath(t.spark, t.path)

@@ -19,6 +19,7 @@ from ebbtide.commands.vacuum.command import VacuumCommand
 from ebbtide.commands.vacuum.request import VacuumRequest
 from ebbtide.config import EngineConfig
 from ebbtide.errors import (
+    CorruptTableError,
     DeltaError,
     MissingDataFileError,
     ProtocolChangedException,
@@ -392,3 +393,42 @@ def test_untrusted_clones_are_refused_by_those_who_ask(source, tmp_path):
     clone(source.path, tmp_path / "c")
     with pytest.raises(UnsupportedFeatureError, match="shallow clones"):
         load_snapshot(open_store(str(tmp_path / "c")), config=EngineConfig(inside_root_only=True))
+
+
+# --- a source that is at fault ----------------------------------------------------------------------------------------
+
+
+def with_strange_default(path):
+    """1: a column with a default that is a number | 2: the same without it."""
+    builder = TableBuilder(path, races.ID_SCHEMA).feature("allowColumnDefaults")
+    builder.file(rows_of(range(3))).commit()
+    metadata = actions_of(path, 0, "metaData")[0]
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][0]["metadata"]["CURRENT_DEFAULT"] = 7
+    strange = metadata | {"schemaString": json.dumps(schema)}
+    return builder.raw({"metaData": strange}).commit().raw({"metaData": metadata}).commit()
+
+
+def test_clone_of_a_table_with_a_wrongly_typed_default_asks_for_a_report(tmp_path):
+    with_strange_default(tmp_path / "t")
+    with pytest.raises(CorruptTableError, match=r"CLONE would copy.*CURRENT_DEFAULT.*Nothing was changed") as caught:
+        clone(tmp_path / "t", tmp_path / "c", version=1)
+    assert "report" not in str(caught.value)
+    assert not (tmp_path / "c").exists()
+
+
+def test_restore_to_a_wrongly_typed_default_asks_for_a_report(tmp_path):
+    with_strange_default(tmp_path / "t")
+    with pytest.raises(CorruptTableError, match=r"RESTORE would copy.*CURRENT_DEFAULT"):
+        restore_table(RestoreRequest(open_store(str(tmp_path / "t")), version=1))
+    assert newest_version(tmp_path / "t") == 2
+
+
+def test_clone_of_files_without_partition_values_blames_ebbtide(tmp_path):
+    builder = TableBuilder(tmp_path / "t", pa.schema({"id": pa.int64(), "p": pa.string()})).partitioned_by("p")
+    builder.file([{"id": 1, "p": "a"}])
+    builder._staged[-1]["add"]["partitionValues"] = {}
+    builder.commit()
+    with pytest.raises(CorruptTableError, match="partition values"):
+        clone(tmp_path / "t", tmp_path / "c")
+    assert not (tmp_path / "c").exists()

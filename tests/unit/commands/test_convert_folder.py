@@ -80,6 +80,18 @@ def test_folder_that_is_not_what_was_said_is_refused(tmp_path, name, fields, err
     assert name.split("/")[0] in str(refused.value) or error_class == "DELTA_EMPTY_DIRECTORY"
 
 
+@pytest.mark.parametrize("name", ["p=${env:HOME}/f", "${env:HOME}/p=1/f", "p=1/a:[b]/f", "p=1/a:*.parquet"])
+def test_file_that_spark_cannot_open_becomes_part_of_a_table(tmp_path, name):
+    touch(tmp_path, name)
+    with pytest.raises(RequestError, match=r"Spark cannot open.*%3A"):
+        listed(tmp_path, column("p"))
+
+
+def test_colon_or_brackets_alone_are_no_reason_to_refuse(tmp_path):
+    touch(tmp_path, "p=12:30/f", "p={x}/f", "p={a%3Ab}/f")
+    assert set(listed(tmp_path, column("p")).values()) == {("12:30",), ("{x}",), ("{a:b}",)}
+
+
 def test_letter_case_of_a_column_counts_where_the_session_says_so(tmp_path):
     touch(tmp_path, "P=1/f")
     assert listed(tmp_path, column("p")) == {"P=1/f": ("1",)}

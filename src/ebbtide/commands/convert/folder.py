@@ -20,6 +20,8 @@ from ebbtide.storage import ObjectMeta, ObjectStore
 __all__ = ["FolderFile", "list_folder"]
 
 _ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+# Hadoop escapes these in a name and then takes what stands before a colon for the scheme of a URL.
+_GLOB_SIGNS: Final = frozenset("{}[]*?\\")
 _LOG: Final = "_delta_log"
 _STREAM_LOG: Final = "_spark_metadata"
 
@@ -36,6 +38,7 @@ def list_folder(store: ObjectStore, partition_fields: Sequence[StructField], *, 
     """The data files below the store's root. `is_exact`: letter case counts in the names of partition columns."""
     files = []
     for meta in _data_files(store):
+        _check_can_be_opened(meta.path)
         found = _partition_values(meta.path)
         _check_columns(meta.path, [name for name, _ in found], partition_fields, is_exact=is_exact)
         for (_, text), field in zip(found, partition_fields, strict=True):
@@ -74,6 +77,16 @@ def _is_hidden_file(name: str) -> bool:
 
 def _is_hidden_directory(name: str) -> bool:
     return name.startswith(("_", ".")) and "=" not in name
+
+
+def _check_can_be_opened(path: str) -> None:
+    """Nothing becomes part of a table that Spark could not open again."""
+    name = next((part for part in path.split("/") if ":" in part and not _GLOB_SIGNS.isdisjoint(part)), None)
+    if name is not None:
+        raise RequestError(
+            f"Spark cannot open files below the name '{name}' ('{path}'): it has a colon beside one of "
+            f"{' '.join(sorted(_GLOB_SIGNS))}. Rename it; in the directory of a partition, write the colon as %3A."
+        )
 
 
 def _partition_values(path: str) -> list[tuple[str, str | None]]:

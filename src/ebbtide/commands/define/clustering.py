@@ -16,11 +16,12 @@ from ebbtide.commands.requests import WriteOptions
 from ebbtide.errors import RequestError, SchemaMismatchError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.log.detail import clustering_columns
+from ebbtide.log.statistics_columns import indexed_columns
 from ebbtide.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from ebbtide.protocol.features import upgrade_protocol_for
 from ebbtide.protocol.properties import TableProperties
 from ebbtide.protocol.schema import PrimitiveType, StructField, StructType, find_field, parse_schema, physical_name
-from ebbtide.protocol.schema_edits import FieldPath, shown_path
+from ebbtide.protocol.schema_edits import FieldPath, known_columns, shown_path
 from ebbtide.storage import ObjectStore
 from ebbtide.transaction import Operation
 
@@ -41,9 +42,8 @@ def cluster_by(store: ObjectStore, columns: Sequence[FieldPath], *, options: Wri
                 f"The table at {snapshot.store.url} is partitioned, so it cannot be clustered too.",
                 error_class="DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
             )
-        is_mapped = snapshot.properties.column_mapping_mode != "none"
         actions: list[Action] = [
-            _clustering_domain(snapshot.schema, columns, is_mapped=is_mapped, is_exact=options.is_case_sensitive)
+            _clustering_domain(snapshot.metadata, snapshot.protocol, columns, is_exact=options.is_case_sensitive)
         ]
         protocol = upgrade_protocol_for(snapshot.protocol, ["clustering"])
         if protocol != snapshot.protocol:
@@ -69,13 +69,7 @@ def cluster_new_table(
             "A table is partitioned or clustered, not both. Leave PARTITIONED BY or CLUSTER BY out.",
             error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
-    is_mapped = TableProperties.parse(metadata.configuration).column_mapping_mode != "none"
-    domain = _clustering_domain(
-        parse_schema(metadata.schema_string),
-        definition.cluster_by,
-        is_mapped=is_mapped,
-        is_exact=definition.is_exact,
-    )
+    domain = _clustering_domain(metadata, protocol, definition.cluster_by, is_exact=definition.is_exact)
     return upgrade_protocol_for(protocol, ["clustering"]), (domain,)
 
 
@@ -85,13 +79,33 @@ def shown_clustering(definition: TableDefinition) -> str:
 
 
 def _clustering_domain(
-    schema: StructType, columns: Sequence[FieldPath], *, is_mapped: bool, is_exact: bool
+    metadata: Metadata, protocol: Protocol, columns: Sequence[FieldPath], *, is_exact: bool
 ) -> DomainMetadata:
     """What the log says of these columns; SchemaMismatchError when a table cannot be clustered by them."""
-    chains = _clustering_chains(schema, columns, is_exact=is_exact)
+    chains = _clustering_chains(parse_schema(metadata.schema_string), columns, is_exact=is_exact)
+    is_mapped = TableProperties.parse(metadata.configuration).column_mapping_mode != "none"
     paths = [[physical_name(field) if is_mapped else field.name for field in chain] for chain in chains]
+    _require_statistics(metadata, protocol, columns, paths)
     text = orjson.dumps({"clusteringColumns": paths, "domainName": _DOMAIN}).decode()
     return DomainMetadata(_DOMAIN, text, removed=False)
+
+
+def _require_statistics(
+    metadata: Metadata, protocol: Protocol, columns: Sequence[FieldPath], physical_paths: Sequence[Sequence[str]]
+) -> None:
+    """Readers skip files by statistics: without any, the files would be sorted for nobody."""
+    indexed = {tuple(field.name for field in chain) for chain in indexed_columns(metadata, protocol)}
+    without = [
+        shown_path(path)
+        for path, physical in zip(columns, physical_paths, strict=True)
+        if tuple(physical) not in indexed
+    ]
+    if without:
+        raise SchemaMismatchError(
+            f"The table keeps no statistics of {', '.join(without)}, so clustering by it would help no reader. Raise "
+            "delta.dataSkippingNumIndexedCols, or name the columns in delta.dataSkippingStatsColumns, first.",
+            error_class="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+        )
 
 
 def _clustering_chains(
@@ -107,8 +121,7 @@ def _clustering_chains(
         chain = find_field(schema, path)
         if chain is None or (is_exact and tuple(field.name for field in chain) != path):
             raise UnknownColumnError(
-                f"There is no column '{shown_path(path)}' to cluster by. The columns are "
-                f"{', '.join(schema.names[:50])}.",
+                f"There is no column '{shown_path(path)}' to cluster by. {known_columns(schema.names)}",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
             )
         if chain in found:

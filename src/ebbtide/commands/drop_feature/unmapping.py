@@ -76,7 +76,8 @@ class UnmapPass(PurgePass):
         )
 
     def copier(self, plan: LayoutPlan) -> Copier:
-        return SparkCopier(self.spark, plan.order, plan.clustering_provider, self._target)
+        options = self.request.options.storage_options
+        return SparkCopier(self.spark, plan.order, plan.clustering_provider, self._target, options)
 
     def recorded_metrics(self, metrics: OptimizeMetrics) -> dict[str, int]:
         return {

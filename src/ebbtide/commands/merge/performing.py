@@ -28,8 +28,8 @@ from ebbtide.commands.merge.strategy import MergeStrategy
 from ebbtide.commands.merge.writing import MergeWriter, RewrittenFile
 from ebbtide.commands.row_level.committing import assert_not_append_only
 from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows
+from ebbtide.commands.row_level.physical_row_counts import explain_mismatch
 from ebbtide.commands.row_level.work import FileWork
-from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.scan import ScanFile, resolve_files
 from ebbtide.write import UsedNumbers
@@ -185,8 +185,10 @@ def _check_rows(plan: MergePlan, outcome: MergeOutcome, rewritten: Sequence[Rewr
     copied = None if before is None else before - sum(len(changed) for _, changed in rewritten)
     if rows < new_rows if copied is None else rows != new_rows + copied:
         outcome.work.discard(plan.snapshot.store)
-        raise InternalError(
+        raise explain_mismatch(
+            plan.snapshot,
+            [file.add for file, _ in rewritten],
             f"MERGE into {plan.snapshot.store.url} wrote {rows} rows, of which {new_rows} should be new; nothing was "
             "committed.",
-            error_class="DELTA_NUM_RECORDS_MISMATCH",
+            storage_options=plan.request.options.storage_options,
         )

@@ -34,6 +34,7 @@ from ebbtide.protocol.schema import (
     find_field,
     leaf_columns,
 )
+from ebbtide.protocol.schema_edits import shown_names
 from ebbtide.scan import PositionedScan, ScanFile
 from ebbtide.write import WriteTarget, indexed_columns
 
@@ -143,7 +144,7 @@ def check_zorder_columns(
         if chain is None or (is_exact and not _is_spelled(chain, name)):
             raise UnknownColumnError(
                 f"ZORDER BY names the column '{name}', which the table does not have. It has "
-                f"{', '.join(snapshot.schema.names)}.",
+                f"{shown_names(snapshot.schema.names)}.",
                 error_class="DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST",
             )
         if chain[0].name.lower() in partition_columns:

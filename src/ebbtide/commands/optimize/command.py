@@ -105,7 +105,8 @@ class OptimizeCommand(RowLevelCommand[OptimizeRequest, OptimizeMetrics, Optimize
 
     def copier(self, plan: LayoutPlan) -> Copier:
         """What copies the files."""
-        return SparkCopier(self.spark, plan.order, plan.clustering_provider)
+        options = self.request.options.storage_options
+        return SparkCopier(self.spark, plan.order, plan.clustering_provider, storage_options=options)
 
     def in_thread(self, copy: Callable[[], GroupCopy]) -> tuple[Callable[[], GroupCopy], Callable[[], object]]:
         """The same, to be called in another thread with the settings of this one, and what stops its Spark jobs."""

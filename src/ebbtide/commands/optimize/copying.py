@@ -20,8 +20,8 @@ from pyspark.sql import types as T
 from ebbtide import spark_border as border
 from ebbtide.commands.optimize.in_turn import rows_in_turn
 from ebbtide.commands.row_level.counters import logical_rows
+from ebbtide.commands.row_level.physical_row_counts import explain_mismatch
 from ebbtide.commands.row_level.work import FileWork
-from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
 from ebbtide.scan import PositionedScan, RowIdColumns, ScanFile, scan_with_positions
 from ebbtide.write import WriteTarget, WrittenFiles, discard, write_files
@@ -116,9 +116,11 @@ class SparkCopier:
     order: RowOrder
     clustering_provider: str | None = None
     target: WriteTarget | None = None
+    storage_options: Mapping[str, str] | None = None
 
     def __call__(self, snapshot: Snapshot, files: Sequence[ScanFile], *, times_redone: int = 0) -> GroupCopy:
         written = _write(self.spark, snapshot, files, self.order, self.target or WriteTarget.of(snapshot))
+        _check_count(snapshot, files, written, self.storage_options)
         provider = self.clustering_provider or (_kept_provider(files) if self.order.is_kept else None)
         if provider is not None:
             adds = tuple(replace(add, clustering_provider=provider) for add in written.adds)
@@ -153,7 +155,7 @@ def _write_rows(
     spark: SparkSession, snapshot: Snapshot, files: Sequence[ScanFile], rows: DataFrame, target: WriteTarget
 ) -> WrittenFiles:
     ids = RowIdColumns.of(snapshot)
-    written = write_files(
+    return write_files(
         spark,
         rows,
         target,
@@ -162,21 +164,23 @@ def _write_rows(
         # By the names that the log has now.
         partition=_texts(files[0].add.partition_values, WriteTarget.of(snapshot).physical_partition_names),
     )
-    _check_count(snapshot, files, written)
-    return written
 
 
 def _texts(values: Mapping[str, str | None], physical_names: Sequence[str]) -> list[str | None]:
     return [values.get(name) for name in physical_names]
 
 
-def _check_count(snapshot: Snapshot, files: Sequence[ScanFile], written: WrittenFiles) -> None:
+def _check_count(
+    snapshot: Snapshot, files: Sequence[ScanFile], written: WrittenFiles, storage_options: Mapping[str, str] | None
+) -> None:
     expected = logical_rows(file.add for file in files)
     if expected is None or expected == written.num_rows:
         return
     discard(snapshot.store, [written])
-    raise InternalError(
+    raise explain_mismatch(
+        snapshot,
+        [file.add for file in files],
         f"{len(files)} files of {snapshot.store.url} have {expected} rows by the log, but {written.num_rows} were "
         "copied. Nothing was committed.",
-        error_class="DELTA_NUM_RECORDS_MISMATCH",
+        storage_options=storage_options,
     )

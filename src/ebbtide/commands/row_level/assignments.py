@@ -24,6 +24,7 @@ from ebbtide import spark_border as border
 from ebbtide.errors import InvalidPredicateError, RequestError, SchemaMismatchError, UnknownColumnError
 from ebbtide.log import Snapshot
 from ebbtide.protocol.schema import StructField, StructType, split_column_path
+from ebbtide.protocol.schema_edits import shown_names
 from ebbtide.scan.conditions import empty_frame
 from ebbtide.write import WriteTarget, cast_for_column, default_value
 
@@ -273,7 +274,7 @@ def _unknown_column_error(name: str, part: str, path: Sequence[str], fields: Str
     where = f"'{'.'.join(path)}' has no struct field" if path else "the table has no column"
     hint = " A name with special characters is put in backticks." if "." in name or "-" in name else ""
     return UnknownColumnError(
-        f"SET {name}: {where} '{part}'; it has {', '.join(fields.names)}.{hint}",
+        f"SET {name}: {where} '{part}'; it has {shown_names(fields.names)}.{hint}",
         error_class="FIELD_NOT_FOUND" if path else "DELTA_MISSING_SET_COLUMN",
     )
 

@@ -31,9 +31,11 @@ from ebbtide.commands.row_level.committing import (
     set_transaction,
 )
 from ebbtide.commands.row_level.counters import elapsed_ms
+from ebbtide.commands.row_level.physical_row_counts import NUM_RECORDS_MISMATCH, explain_mismatch
 from ebbtide.commands.row_level.work import Work
+from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot, load_snapshot
-from ebbtide.protocol.actions import SetTransaction
+from ebbtide.protocol.actions import RemoveFile, SetTransaction
 from ebbtide.protocol.features import ensure_writable
 from ebbtide.spark_border import spark_errors
 from ebbtide.transaction import Lost, Operation, Rebased, Transaction
@@ -136,7 +138,7 @@ class RowLevelCommand(ABC, Generic[R, M, C]):
         """Commit the work, following winners, or discard it. `started` is a moment of `time.monotonic`."""
         self.on_phase("Committing")
         attempt = _Attempt(self, work, started, app_transaction)
-        with discarding(attempt.discard):
+        with discarding(attempt.discard), attempt.blaming_false_counts():
             committed = transaction.commit(
                 attempt.work.actions(),
                 attempt.operation(),
@@ -181,6 +183,20 @@ class _Attempt(Generic[R, M, C]):
     def discard(self) -> None:
         """Delete what the last attempt wrote."""
         self.work.discard()
+
+    @contextmanager
+    def blaming_false_counts(self) -> Iterator[None]:
+        """A commit that is refused because rows do not add up says which file the log is wrong about."""
+        try:
+            yield
+        except InternalError as error:
+            if error.error_class != NUM_RECORDS_MISMATCH:
+                raise
+            removed = [action for action in self.work.actions() if isinstance(action, RemoveFile)]
+            options = self.command.request.options
+            raise explain_mismatch(
+                self.work.snapshot, removed, str(error.args[0]), storage_options=options.storage_options
+            ) from error
 
     def metrics(self) -> M:
         return replace(self.work.metrics(), execution_time_ms=elapsed_ms(self.started))

@@ -23,6 +23,7 @@ from ebbtide.errors import InvalidPredicateError, RequestError, UnknownColumnErr
 from ebbtide.log import Snapshot
 from ebbtide.protocol.partition_values import to_arrow
 from ebbtide.protocol.schema import StructType, logical_schema, partition_fields, physical_name
+from ebbtide.protocol.schema_edits import shown_names
 from ebbtide.pruning import is_partition_only, nondeterministic_functions, partition_only_conjuncts
 from ebbtide.scan.columns import spark_type
 from ebbtide.scan.conditions import condition_text, empty_frame, prune_snapshot, reading_settings
@@ -163,7 +164,7 @@ def _require_columns(wanted: Sequence[str], present: Sequence[str], where: str, 
     known = set(present) if is_exact else {name.lower() for name in present}
     missing = [name for name in wanted if (name if is_exact else name.lower()) not in known]
     if missing:
-        raise UnknownColumnError(f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.")
+        raise UnknownColumnError(f"{where} has no column {missing[0]!r}; it has {shown_names(present)}.")
 
 
 def bind_condition(

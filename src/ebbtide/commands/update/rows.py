@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ from ebbtide.commands.requests import WriteOptions
 from ebbtide.commands.row_level.assignments import BoundAssignments
 from ebbtide.commands.row_level.counters import elapsed_ms, logical_rows, now_ms
 from ebbtide.commands.row_level.new_rows import with_generated, with_update_changes
+from ebbtide.commands.row_level.physical_row_counts import explain_mismatch
 from ebbtide.commands.row_level.plan import (
     Matched,
     Plan,
@@ -41,9 +43,8 @@ from ebbtide.commands.row_level.plan import (
 from ebbtide.commands.row_level.touched_files import RowSearch, find_touched_files
 from ebbtide.commands.row_level.work import FileWork
 from ebbtide.commands.update.results import UpdateMetrics
-from ebbtide.errors import InternalError
 from ebbtide.log import Snapshot
-from ebbtide.protocol.actions import Action
+from ebbtide.protocol.actions import Action, AddFile
 from ebbtide.scan import RowIdColumns, resolve_files, scan_files, scan_flagged
 from ebbtide.transaction import Lost
 from ebbtide.write import WriteTarget, WrittenFiles, discard, enforce_rules, generated_columns, write_files
@@ -154,7 +155,7 @@ class RowUpdate:
         adds = tuple(file.add for file in files)
         expected = logical_rows(adds)
         if expected is not None and expected != written.num_rows:
-            raise self._mismatch(written, expected)
+            self._refuse(written, expected, adds)
         work = FileWork(replaced=adds, written=written)
         self.batches.append(_Batch(work, written.num_rows, is_whole=True, keeps_row_ids=ids is not None))
         self.rewrite_time_ms += elapsed_ms(started)
@@ -194,7 +195,7 @@ class RowUpdate:
         written = self._write(found, ids)
         expected = sum(len(rows) for _, rows in (*marked, *rewritten))
         if written.num_rows < expected or (not rewritten and written.num_rows != expected):
-            raise self._mismatch(written, expected)
+            self._refuse(written, expected, [file.add for file, _ in (*marked, *rewritten)])
         return written
 
     def _write(self, scanned: Sequence[_Rows], ids: RowIdColumns | None) -> WrittenFiles:
@@ -224,12 +225,14 @@ class RowUpdate:
             frame = ids.of_updated_rows(frame, only=rows.chosen)
         return frame if rows.chosen is None else frame.drop(rows.chosen)
 
-    def _mismatch(self, written: WrittenFiles, expected: int) -> InternalError:
+    def _refuse(self, written: WrittenFiles, expected: int, adds: Sequence[AddFile]) -> NoReturn:
         discard(self.snapshot.store, [written])
-        return InternalError(
+        raise explain_mismatch(
+            self.snapshot,
+            adds,
             f"UPDATE of {self.snapshot.store.url} wrote {written.num_rows} rows where {expected} were expected; "
             "nothing was committed",
-            error_class="DELTA_NUM_RECORDS_MISMATCH",
+            storage_options=self.options.storage_options,
         )
 
     # --- following a winner -------------------------------------------------------------------------------------------

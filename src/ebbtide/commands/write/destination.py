@@ -71,7 +71,8 @@ def destination_of(snapshot: Snapshot, request: WriteRequest, incoming: StructTy
     if not request.merge_schema:
         raise SchemaMismatchError(
             f"The rows have columns that the table at {snapshot.store.url} does not have: {', '.join(added)}. It "
-            f"has {', '.join(snapshot.schema.names)}. Leave them out, or write with merge_schema=True to add them.",
+            f"has {', '.join(snapshot.schema.names) or 'no columns'}. Leave them out, or write with merge_schema=True "
+            "to add them.",
             error_class="DELTA_METADATA_MISMATCH",
         )
     return _evolve_schema(snapshot, incoming)
