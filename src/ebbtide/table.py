@@ -41,7 +41,7 @@ from ebbtide.commands.requests import DeleteRequest, MatchingKeys, UpdateRequest
 from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.commands.update.results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
-from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
+from ebbtide.errors import DeltaError, RequestError, StorageError, TableNotFoundError
 from ebbtide.log import load_snapshot, read_history, table_detail
 from ebbtide.log.file_retention import ensure_files_retained
 from ebbtide.log.listing import list_log
@@ -153,12 +153,17 @@ class DeltaTable(TableMaintenance, TableCopies):
     def isDeltaTable(
         cls, sparkSession: SparkSession, identifier: TablePath, *, storage_options: StorageOptions | None = None
     ) -> bool:
-        """Whether a Delta table is at this path. A table that cannot be read (a broken log) still is one."""
+        """Whether a Delta table is at this path. A table that cannot be read (a broken log) still is one.
+
+        StorageError when the store cannot be asked: a bucket that does not exist, credentials that are refused.
+        """
         del sparkSession  # part of the signature that delta-spark users know
         try:
             load_snapshot(open_store(os.fspath(identifier), storage_options))
         except TableNotFoundError:
             return False
+        except StorageError:
+            raise
         except DeltaError as error:
             return not isinstance(error, RequestError)
         return True
