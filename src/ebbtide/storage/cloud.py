@@ -45,10 +45,19 @@ class CloudStore:
     namespace, S3 directory buckets) a listing is collected and sorted first.
     """
 
-    __slots__ = ("_is_listing_ordered", "_location", "_options", "_service")
+    __slots__ = ("_ensure_credentials", "_is_listing_ordered", "_location", "_options", "_service")
 
-    def __init__(self, service: Service, location: Location, options: StoreOptions) -> None:
+    def __init__(
+        self,
+        service: Service,
+        location: Location,
+        options: StoreOptions,
+        *,
+        ensure_credentials: Callable[[], None] | None = None,
+    ) -> None:
+        """`ensure_credentials` is called before every request, and raises if there are none to send."""
         self._service = service
+        self._ensure_credentials = ensure_credentials
         self._location = location
         self._options = options
         self._is_listing_ordered = can_seek(self)
@@ -239,6 +248,8 @@ class CloudStore:
         def failure(error: Exception) -> DeltaError:
             return service_failure(error, action, self._url_of(path), self._options.scrub, is_put=is_put)
 
+        if self._ensure_credentials is not None:
+            self._ensure_credentials()
         return call_service(call, failure)
 
 

@@ -7,6 +7,7 @@ are secrets: no message here repeats one.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,6 +51,10 @@ _CLIENT_KEYS: Final = frozenset(
         "user_agent",
     }
 )
+# obstore reads a service's variables for its client, such as AWS_ALLOW_HTTP, only when it is given no client options.
+_VARIABLE_PREFIXES: Final = {"s3": "AWS_", "azure": "AZURE_", "gs": "GOOGLE_"}
+# Neither secret nor public, and no credentials.
+_METADATA_KEYS: Final = frozenset({"metadata_endpoint", "imdsv1_fallback", "checksum_algorithm", "checksum"})
 _FROM_URL: Final = frozenset({"bucket", "bucket_name", "container", "container_name"})
 # Values of these help to understand an error and are not secret; every other value is scrubbed from messages.
 _PUBLIC: Final = _CLIENT_KEYS - {"proxy_url"} | {
@@ -98,14 +103,25 @@ class StoreOptions:
         """The config value given under one of these names, whatever its prefix."""
         return next((value for key, value in self.config.items() if _bare(key) in bare_names), None)
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether requests are signed with what was given, or not signed on purpose."""
+        unsigned = self.value("skip_signature", "use_emulator") or ""
+        secrets = {_bare(key) for key in self.config} - _PUBLIC - _METADATA_KEYS
+        return bool(secrets) or unsigned.lower() in {"true", "1", "yes", "on", "t", "y"}
 
-def parse_options(storage_options: Mapping[str, str] | None) -> StoreOptions:
-    """Errors: `RequestError` naming the key. Keys of the service itself are checked by obstore, in `open`."""
+
+def parse_options(storage_options: Mapping[str, str] | None, kind: str = "") -> StoreOptions:
+    """For a store of this kind (`Location.kind`).
+
+    Errors: `RequestError` naming the key. Keys of the service itself are checked by obstore, in `open`.
+    """
     given = {str(key).lower(): value for key, value in (storage_options or {}).items()}
     for key, value in given.items():
         _check(key, value)
     config: dict[str, str] = {}
     client: dict[str, Any] = {"timeout": DEFAULT_TIMEOUT, "connect_timeout": DEFAULT_CONNECT_TIMEOUT}
+    client |= _client_variables(kind)
     retry: dict[str, Any] = {"max_retries": DEFAULT_MAX_RETRIES, "retry_timeout": DEFAULT_RETRY_TIMEOUT}
     for key, value in given.items():
         if _bare(key) in _CLIENT_KEYS:
@@ -122,6 +138,15 @@ def parse_options(storage_options: Mapping[str, str] | None) -> StoreOptions:
         scrub=Scrubber(value for key, value in given.items() if _bare(key) not in _PUBLIC),
         scrub_all=Scrubber(given.values()),
     )
+
+
+def _client_variables(kind: str) -> dict[str, str]:
+    """What the environment says about the client of this service, as obstore would read it."""
+    prefix = _VARIABLE_PREFIXES.get(kind)
+    if prefix is None:
+        return {}
+    named = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in _CLIENT_KEYS}
+    return {key: value for key, value in named.items() if value}
 
 
 def unknown_option(key: str) -> RequestError:
