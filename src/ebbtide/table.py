@@ -57,7 +57,7 @@ from ebbtide.session_settings import (
     optimize_settings,
     reset_txn_version,
 )
-from ebbtide.spark_border import timestamp_ms
+from ebbtide.spark_border import timestamp_ms, with_session_storage
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_copies import TableCopies
@@ -113,6 +113,7 @@ def read(
     """
     path = os.fspath(path)
     at_ms = None if timestamp is None else timestamp_ms(spark, timestamp)
+    storage_options = with_session_storage(spark, path, storage_options)
     with suggest_parent_table(path, storage_options):
         snapshot = load_snapshot(open_store(path, storage_options), version=version, timestamp_ms=at_ms, config=config)
     if (version is not None or at_ms is not None) and enforces_file_retention(spark):
@@ -143,6 +144,7 @@ class DeltaTable(TableMaintenance, TableCopies):
         """The table at `path`; TableNotFoundError when there is none."""
         _refuse_hadoop_settings(hadoopConf)
         path = os.fspath(path)
+        storage_options = with_session_storage(sparkSession, path, storage_options)
         table = cls(sparkSession, open_store(path, storage_options), storage_options=storage_options, config=config)
         with suggest_parent_table(path, storage_options):
             table._snapshot()
@@ -157,9 +159,10 @@ class DeltaTable(TableMaintenance, TableCopies):
 
         StorageError when the store cannot be asked: a bucket that does not exist, credentials that are refused.
         """
-        del sparkSession  # part of the signature that delta-spark users know
+        path = os.fspath(identifier)
+        storage_options = with_session_storage(sparkSession, path, storage_options)
         try:
-            load_snapshot(open_store(os.fspath(identifier), storage_options))
+            load_snapshot(open_store(path, storage_options))
         except TableNotFoundError:
             return False
         except StorageError:

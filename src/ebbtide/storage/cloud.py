@@ -76,6 +76,10 @@ class CloudStore:
     def spark_path(self) -> str:
         return self._location.spark_path
 
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self._options.for_spark
+
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         return self._below(validate_prefix(prefix), start_after, in_order=in_order)
 

@@ -37,7 +37,7 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
     Errors: `RequestError` for a broken URL, an unknown option (named, its value never shown) or an unusable value.
     """
     location = parse_location(url)
-    options = parse_options(storage_options, location.kind)
+    options = parse_options(storage_options, location)
     if location.kind in {"file", "memory"} and options.names:
         raise unknown_option(options.names[0])
     if location.kind == "file":

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 from ebbtide.errors import RequestError
 from ebbtide.storage.failures import Scrubber
+from ebbtide.storage.locations import Location
+from ebbtide.storage.option_names import SESSION_PREFIX, options_of_session, spark_options, spellings_of
 
 __all__ = ["StoreOptions", "parse_options", "unknown_option"]
 
@@ -92,6 +94,8 @@ class StoreOptions:
     config: dict[str, str] = field(default_factory=dict, repr=False)
     client: dict[str, Any] = field(default_factory=dict, repr=False)
     retry: dict[str, Any] = field(default_factory=dict, repr=False)
+    # The same for Spark's readers and writers, in the names of its connectors.
+    for_spark: dict[str, str] = field(default_factory=dict, repr=False)
     # For messages of a running store, and for those of a constructor, which quote even harmless values.
     scrub: Scrubber = field(default_factory=Scrubber, repr=False)
     scrub_all: Scrubber = field(default_factory=Scrubber, repr=False)
@@ -111,17 +115,20 @@ class StoreOptions:
         return bool(secrets) or unsigned.lower() in {"true", "1", "yes", "on", "t", "y"}
 
 
-def parse_options(storage_options: Mapping[str, str] | None, kind: str = "") -> StoreOptions:
-    """For a store of this kind (`Location.kind`).
+def parse_options(storage_options: Mapping[str, str] | None, location: Location | None = None) -> StoreOptions:
+    """For a store at this place. What the session has (`SESSION_PREFIX`) counts where no option says otherwise.
 
     Errors: `RequestError` naming the key. Keys of the service itself are checked by obstore, in `open`.
     """
-    given = {str(key).lower(): value for key, value in (storage_options or {}).items()}
+    given, of_session = _split(storage_options or {}, location)
     for key, value in given.items():
         _check(key, value)
+    explicit = {_bare(key): value for key, value in given.items()}
+    # A name of the session that was given under any of its spellings is left out: explicit options win key by key.
+    given |= {key: value for key, value in of_session.items() if not explicit.keys() & spellings_of(key)}
     config: dict[str, str] = {}
     client: dict[str, Any] = {"timeout": DEFAULT_TIMEOUT, "connect_timeout": DEFAULT_CONNECT_TIMEOUT}
-    client |= _client_variables(kind)
+    client |= _client_variables(location)
     retry: dict[str, Any] = {"max_retries": DEFAULT_MAX_RETRIES, "retry_timeout": DEFAULT_RETRY_TIMEOUT}
     for key, value in given.items():
         if _bare(key) in _CLIENT_KEYS:
@@ -135,14 +142,35 @@ def parse_options(storage_options: Mapping[str, str] | None, kind: str = "") -> 
         config=config,
         client=client,
         retry=retry,
+        for_spark=_for_spark(location, explicit),
         scrub=Scrubber(value for key, value in given.items() if _bare(key) not in _PUBLIC),
         scrub_all=Scrubber(given.values()),
     )
 
 
-def _client_variables(kind: str) -> dict[str, str]:
+def _split(storage_options: Mapping[str, str], location: Location | None) -> tuple[dict[str, str], dict[str, str]]:
+    """The options under their names in lower case, and those that the session's settings stand for."""
+    given, settings = {}, {}
+    for key, value in storage_options.items():
+        if location is not None and str(key).startswith(SESSION_PREFIX):
+            settings[key.removeprefix(SESSION_PREFIX)] = value
+        else:
+            given[str(key).lower()] = value
+    if location is None or not settings:
+        return given, {}
+    return given, options_of_session(location.kind, location.container, location.account_host, settings)
+
+
+def _for_spark(location: Location | None, explicit: Mapping[str, str]) -> dict[str, str]:
+    if location is None:
+        return {}
+    host = location.account_host or f"{explicit.get('account_name', '')}.dfs.core.windows.net"
+    return spark_options(location.kind, location.container, host, explicit)
+
+
+def _client_variables(location: Location | None) -> dict[str, str]:
     """What the environment says about the client of this service, as obstore would read it."""
-    prefix = _VARIABLE_PREFIXES.get(kind)
+    prefix = None if location is None else _VARIABLE_PREFIXES.get(location.kind)
     if prefix is None:
         return {}
     named = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in _CLIENT_KEYS}

@@ -55,7 +55,8 @@ def metadata(monkeypatch):
 
 
 def check_of(kind, options=None):
-    return credentials_check(parse_location(URLS[kind]), parse_options(options, kind))
+    location = parse_location(URLS[kind])
+    return credentials_check(location, parse_options(options, location))
 
 
 @pytest.mark.parametrize("kind", URLS)
@@ -87,7 +88,7 @@ def test_silent_address_is_given_up_within_two_seconds(monkeypatch):
         with pytest.raises(PermissionDeniedError, match="No credentials found for s3://bucket/t"):
             store.read("_delta_log/_last_checkpoint")
         with pytest.raises(PermissionDeniedError):
-            check = credentials_check(parse_location("s3://bucket/t"), parse_options(None, "s3"))
+            check = check_of("s3")
             monkeypatch.setattr(credentials, "PROBE_SECONDS", 0.01)
             check()
         assert time.monotonic() - started < 2
