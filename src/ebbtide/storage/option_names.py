@@ -96,20 +96,21 @@ _LOGIN = re.compile(r"https://login\.microsoftonline\.com/([^/]+)/oauth2/(?:v2\.
 
 
 def spark_options(service: str, container: str, account_host: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What Spark's readers and writers are told, for the options that a user gave under bare names of ours."""
+    """What Spark's readers and writers are told, for the options that a user gave under bare names of ours.
+
+    Hadoop's cache of file systems stays on (027): without it every path costs a client with its threads.
+    """
     if service == "s3":
         named = _s3_options(given)
         # A session may have settings for this bucket alone, which win over those for all buckets.
         own = {f"fs.s3a.bucket.{container}.{name.removeprefix('fs.s3a.')}": value for name, value in named.items()}
-        return {**named, **own, "fs.s3a.impl.disable.cache": "true"} if named else {}
+        return {**named, **own}
     if service == "azure":
-        named = _azure_options(account_host, given)
-        return {**named, "fs.abfss.impl.disable.cache": "true"} if named else {}
+        return _azure_options(account_host, given)
     if service == "gs" and (keyfile := _value(given, "gs", "google_service_account")) is not None:
         return {
             "fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
             "fs.gs.auth.service.account.json.keyfile": keyfile,
-            "fs.gs.impl.disable.cache": "true",
         }
     return {}
 
