@@ -19,7 +19,7 @@ IN_REFERENCE_SESSION := $(patsubst %,tests/interop/test_reference_%.py,alter cas
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types conformance torture bench bench-peers matrix reference interop format clean
+.PHONY: help setup demo test lint types conformance torture bench bench-peers matrix reference connector interop format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name words; do printf '  %-13s %s\n' "$$name" "$$words"; done
@@ -61,6 +61,11 @@ reference: $(STAMP) ## our DELETE, UPDATE and MERGE judged by delta-spark itself
 	@$(VENV_PY) scripts/reference_jars.py build/reference
 	@$(SPARK) -m pytest -m reference $(if $(ARGS),$(ARGS),tests/interop)
 	@$(if $(ARGS),true,$(SPARK) -m pytest -m reference --spark=reference $(IN_REFERENCE_SESSION))
+
+connector: $(STAMP) ## tables in S3 (moto) through Spark's own connector, which Maven downloads
+	@$(VENV_PY) scripts/connector_jars.py build/connector
+	@$(SPARK) -m pytest -m connector $(if $(ARGS),$(ARGS),tests/connector)
+	@$(SPARK) -m pytest -m connector --spark=connect $(if $(ARGS),$(ARGS),tests/connector)
 
 interop: $(STAMP) ## other engines read what we write, write what we read, and take turns with us (ARGS='--short')
 	@$(VENV_PY) scripts/other_engines.py interop $(ARGS)

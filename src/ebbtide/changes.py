@@ -14,7 +14,7 @@ from ebbtide.log.change_bounds import ChangeBounds
 from ebbtide.log.change_feed import read_change_feed
 from ebbtide.scan.change_feed import scan_changes
 from ebbtide.session_settings import changes_may_be_out_of_range, enforces_file_retention
-from ebbtide.spark_border import spark_errors, timestamp_ms
+from ebbtide.spark_border import spark_errors, timestamp_ms, with_session_storage
 from ebbtide.storage import open_store
 
 __all__ = ["read_changes"]
@@ -55,6 +55,7 @@ def read_changes(  # noqa: PLR0917 (start and end, as version or time: the order
         allow_out_of_range=changes_may_be_out_of_range(spark),
         enforces_retention=enforces_file_retention(spark),
     )
+    storage_options = with_session_storage(spark, os.fspath(path), storage_options)
     store = open_store(os.fspath(path), storage_options)
     feed = read_change_feed(store, bounds, config=config)
     with spark_errors(f"reading the changes of {store.url}"):

@@ -41,7 +41,7 @@ from ebbtide.commands.requests import DeleteRequest, MatchingKeys, UpdateRequest
 from ebbtide.commands.update.command import UpdateCommand
 from ebbtide.commands.update.results import UpdateResult
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
-from ebbtide.errors import DeltaError, RequestError, TableNotFoundError
+from ebbtide.errors import DeltaError, RequestError, StorageError, TableNotFoundError
 from ebbtide.log import load_snapshot, read_history, table_detail
 from ebbtide.log.file_retention import ensure_files_retained
 from ebbtide.log.listing import list_log
@@ -57,7 +57,7 @@ from ebbtide.session_settings import (
     optimize_settings,
     reset_txn_version,
 )
-from ebbtide.spark_border import timestamp_ms
+from ebbtide.spark_border import timestamp_ms, with_session_storage
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_builder import DeltaTableBuilder
 from ebbtide.table_copies import TableCopies
@@ -113,6 +113,7 @@ def read(
     """
     path = os.fspath(path)
     at_ms = None if timestamp is None else timestamp_ms(spark, timestamp)
+    storage_options = with_session_storage(spark, path, storage_options)
     with suggest_parent_table(path, storage_options):
         snapshot = load_snapshot(open_store(path, storage_options), version=version, timestamp_ms=at_ms, config=config)
     if (version is not None or at_ms is not None) and enforces_file_retention(spark):
@@ -143,6 +144,7 @@ class DeltaTable(TableMaintenance, TableCopies):
         """The table at `path`; TableNotFoundError when there is none."""
         _refuse_hadoop_settings(hadoopConf)
         path = os.fspath(path)
+        storage_options = with_session_storage(sparkSession, path, storage_options)
         table = cls(sparkSession, open_store(path, storage_options), storage_options=storage_options, config=config)
         with suggest_parent_table(path, storage_options):
             table._snapshot()
@@ -153,12 +155,18 @@ class DeltaTable(TableMaintenance, TableCopies):
     def isDeltaTable(
         cls, sparkSession: SparkSession, identifier: TablePath, *, storage_options: StorageOptions | None = None
     ) -> bool:
-        """Whether a Delta table is at this path. A table that cannot be read (a broken log) still is one."""
-        del sparkSession  # part of the signature that delta-spark users know
+        """Whether a Delta table is at this path. A table that cannot be read (a broken log) still is one.
+
+        StorageError when the store cannot be asked: a bucket that does not exist, credentials that are refused.
+        """
+        path = os.fspath(identifier)
+        storage_options = with_session_storage(sparkSession, path, storage_options)
         try:
-            load_snapshot(open_store(os.fspath(identifier), storage_options))
+            load_snapshot(open_store(path, storage_options))
         except TableNotFoundError:
             return False
+        except StorageError:
+            raise
         except DeltaError as error:
             return not isinstance(error, RequestError)
         return True

@@ -102,7 +102,8 @@ class DeltaTableBuilder(Generic[Table]):
         self, location: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
     ) -> DeltaTableBuilder[Table]:
         """The path of the table. A relative one is resolved now, against the current working directory."""
-        self._storage_options = storage_options or self._storage_options
+        given = storage_options or self._storage_options
+        self._storage_options = border.with_session_storage(self._spark, os.fspath(location), given)
         self._store = open_store(os.fspath(location), self._storage_options)
         return self
 

@@ -42,7 +42,7 @@ from ebbtide.session_settings import (
     table_defaults,
     write_options,
 )
-from ebbtide.spark_border import timestamp_ms, timestamp_text
+from ebbtide.spark_border import timestamp_ms, timestamp_text, with_session_storage
 from ebbtide.storage import ObjectStore, open_store
 from ebbtide.table_handle import TableHandle
 from ebbtide.table_views import restore_frame
@@ -117,7 +117,9 @@ class TableCopies(TableHandle):
         `partitionSchema` names the columns of directories such as `day=2026-01-31`, with their types: "day DATE". A
         folder that is a Delta table already is left as it is.
         """
-        store = open_store(parquet_path(identifier), storage_options)
+        path = parquet_path(identifier)
+        storage_options = with_session_storage(sparkSession, path, storage_options)
+        store = open_store(path, storage_options)
         request = ConvertRequest(
             store,
             partition_fields_of(partitionSchema),
@@ -181,7 +183,8 @@ class TableCopies(TableHandle):
         at_ms: int | None = None,
     ) -> Self:
         refuse_deep_clone(is_shallow)
-        store = open_store(os.fspath(target), self._storage_options)
+        storage_options = with_session_storage(self._spark, os.fspath(target), self._storage_options)
+        store = open_store(os.fspath(target), storage_options)
         request = CloneRequest(
             self._store,
             store,

@@ -17,6 +17,7 @@ from ebbtide.commands.write.command import WriteCommand
 from ebbtide.commands.write.request import WriteMode, WriteRequest, WriteResult
 from ebbtide.errors import RequestError
 from ebbtide.session_settings import overwrites_dynamically, reset_txn_version, table_defaults, write_options
+from ebbtide.spark_border import with_session_storage
 from ebbtide.storage import open_store
 from ebbtide.temp_views import refresh_changed
 
@@ -73,6 +74,7 @@ def write(
     often it is sent. On any error the table is unchanged.
     """
     spark = df.sparkSession
+    storage_options = with_session_storage(spark, os.fspath(path), storage_options)
     chosen = _write_mode(mode)
     app_id, number = _split_txn(txn)
     options = write_options(

@@ -115,6 +115,7 @@ class MemoryStore:
     def __init__(self, url: str = "memory://tests/table") -> None:
         self.url = url
         self.spark_path = url
+        self.spark_options: dict[str, str] = {}
         self.objects: dict[str, bytes] = {}
         self.times: dict[str, int] = {}
         self.reads: list[str] = []

@@ -27,6 +27,10 @@ class RecordingStore:
     def spark_path(self) -> str:
         return self.inner.spark_path
 
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self.inner.spark_options
+
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         return self.inner.list(prefix, start_after=start_after, in_order=in_order)
 

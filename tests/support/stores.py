@@ -38,6 +38,10 @@ class HookedStore:
     def spark_path(self) -> str:
         return self.inner.spark_path
 
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self.inner.spark_options
+
     def before(self, op: str, path: str) -> None:
         if self._before is not None:
             self._before(op, path)

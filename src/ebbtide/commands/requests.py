@@ -40,7 +40,7 @@ class WriteOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     user_metadata: str | None = None
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # secrets
     config: EngineConfig = DEFAULT_CONFIG
     # Whether letter case counts where a command names a column (spark.sql.caseSensitive).
     is_case_sensitive: bool = False

@@ -191,7 +191,7 @@ class _Scan:
             fields.append(T.StructField(border.READER_ROW_INDEX, T.LongType()))
         if from_directories:
             fields += self.columns.partition_schema().fields
-        reader = border.strict_reader(self.spark, T.StructType(fields))
+        reader = border.strict_reader(self.spark, T.StructType(fields), self.snapshot.store.spark_options)
         if from_directories:
             reader = reader.option("basePath", self.snapshot.store.spark_path)
         border.ensure_listed(file.spark_path for file in files)

@@ -31,6 +31,7 @@ from ebbtide.spark_border.reading import (
 )
 from ebbtide.spark_border.running import compute_once, interruptible, observe_metrics, wait_for_metrics
 from ebbtide.spark_border.session import is_case_sensitive, is_connect, is_session, is_switched_on
+from ebbtide.spark_border.session_storage import with_session_storage
 from ebbtide.spark_border.settings import (
     listing_settings,
     parquet_write_settings,
@@ -88,4 +89,5 @@ __all__ = [
     "timestamp_ms",
     "timestamp_text",
     "with_file_metadata",
+    "with_session_storage",
 ]

@@ -25,6 +25,7 @@ from ebbtide.errors import (
     RequestError,
     UnknownColumnError,
 )
+from ebbtide.spark_border.causes import find_spark_cause
 from ebbtide.spark_border.names import without_helper_names
 
 try:
@@ -81,6 +82,10 @@ def _translate(error: PySparkException | JvmError, doing: str) -> DeltaError:
         return kind(ours[2], error_class=ours[1])
     if name.startswith(_BOUND_ELSEWHERE):
         return UnknownColumnError(f"While {doing}: {_explain_bound_column(error)}", error_class=name)
+    # The analyser speaks of the request. Whatever else fails may have its cause far below.
+    if not isinstance(error, AnalysisException) and (cause := find_spark_cause(error, name)) is not None:
+        kind_of_cause, sentences = cause
+        return kind_of_cause(f"While {doing}: {sentences}")
     message = f"While {doing}: {_first_line(error)}"
     if name.startswith(("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         return MissingDataFileError(f"{message} The log names this file, but it is not in storage.")

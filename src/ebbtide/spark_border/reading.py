@@ -91,13 +91,15 @@ def ensure_no_reserved_column(physical_names: Iterable[str]) -> None:
             )
 
 
-def strict_reader(spark: SparkSession, schema: T.StructType) -> DataFrameReader:
+def strict_reader(
+    spark: SparkSession, schema: T.StructType, store_options: Mapping[str, str] | None = None
+) -> DataFrameReader:
     """A reader that fails on a file it cannot read, even in a session that was told to skip such files.
 
     It gives the hidden column `_metadata` even in a session that reads Parquet with the newer reader, which has none
-    (`spark.sql.sources.useV1SourceList`).
+    (`spark.sql.sources.useV1SourceList`). `store_options` are for the store's connector; no plan shows them.
     """
-    reader = spark.read.format(_PARQUET)
+    reader = spark.read.format(_PARQUET).options(**(store_options or {}))
     reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     if any(_has_nested_floats(field.dataType) for field in schema.fields):
         reader = reader.options(**_NO_FILTERS_OF_PARQUET)
@@ -114,10 +116,13 @@ def schema_from_json(described: dict[str, object]) -> T.StructType:
         ) from error
 
 
-def merged_parquet_schema(spark: SparkSession, path: str) -> T.StructType:
+def merged_parquet_schema(
+    spark: SparkSession, path: str, store_options: Mapping[str, str] | None = None
+) -> T.StructType:
     """The columns of all Parquet files below a directory, as Spark reads them; names of directories add none."""
     reader = spark.read.format(_PARQUET).option("mergeSchema", "true").option("recursiveFileLookup", "true")
     reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    reader = reader.options(**(store_options or {}))
     return reader.load(escape_glob(path)).schema
 
 

@@ -60,10 +60,18 @@ def listing_settings(spark: SparkSession, *, local: bool) -> Iterator[None]:
         yield
 
 
+# A plan shows the options of a write, and Spark does not take the name of Azure's account key for a secret.
+_HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"
+_STORE_OPTIONS = r"(?i:^fs\.)"
+
+
 @contextmanager
-def parquet_write_settings(spark: SparkSession) -> Iterator[None]:
-    """Session settings for an eager write, restored afterwards."""
-    with _hold_settings(spark, _WRITE_SETTINGS):
+def parquet_write_settings(spark: SparkSession, *, hides_options: bool = False) -> Iterator[None]:
+    """Session settings for an eager write, restored afterwards. `hides_options`: those of stores hold secrets."""
+    wanted = dict(_WRITE_SETTINGS)
+    if hides_options:
+        wanted[_HIDDEN_OPTIONS] = f"{spark.conf.get(_HIDDEN_OPTIONS, None) or '(?i)url'}|{_STORE_OPTIONS}"
+    with _hold_settings(spark, wanted):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, DataFrameWriter
 
@@ -22,13 +23,18 @@ _FOOTER_SHOWS_NAN = re.compile(r"parquet-mr version 1\.1[5-7]\.")
 
 
 def parquet_writer(
-    frame: DataFrame, *, partition_column: str | None = None, one_file_per_task: bool = False
+    frame: DataFrame,
+    *,
+    partition_column: str | None = None,
+    one_file_per_task: bool = False,
+    store_options: Mapping[str, str] | None = None,
 ) -> DataFrameWriter:
     """A writer into a directory that does not exist yet; the path given to it is not globbed. Write settings apart.
 
-    `one_file_per_task`: whatever the session says about the number of rows in a file.
+    `one_file_per_task`: whatever the session says about the number of rows in a file. `store_options` are for the
+    store's connector; they are part of the plan, which `parquet_write_settings` keeps from showing them.
     """
-    writer = frame.write.mode("error").options(**_WRITE_OPTIONS)
+    writer = frame.write.mode("error").options(**_WRITE_OPTIONS, **(store_options or {}))
     if one_file_per_task:
         writer = writer.option("maxRecordsPerFile", "0")
     return writer if partition_column is None else writer.partitionBy(partition_column)

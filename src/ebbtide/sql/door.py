@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ebbtide.arguments import checked, engine_config, optional, session, text, text_map
 from ebbtide.config import DEFAULT_CONFIG, EngineConfig
 from ebbtide.session_settings import reset_txn_version
+from ebbtide.spark_border import with_session_storage
 from ebbtide.sql.alter_commands import run_alter
 from ebbtide.sql.alter_statements import AlterStatement
 from ebbtide.sql.describe_commands import run_describe
@@ -70,6 +71,7 @@ def sql(
     statement.
     """
     parsed = parse_statement(statement)
+    storage_options = with_session_storage(spark, statement, storage_options)
     if isinstance(parsed, _READERS) or text_has_subquery(statement):
         refresh_all(spark, statement)
     target = getattr(parsed, "path", None)

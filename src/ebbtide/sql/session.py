@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,6 +13,7 @@ from ebbtide.session_settings import DELETE_WITH_VECTORS, write_options
 from ebbtide.sql.queries import run_query
 from ebbtide.sql.statements import TableName, ViewName
 from ebbtide.storage import ObjectStore, open_store
+from ebbtide.storage.option_names import SESSION_PREFIX
 from ebbtide.table import DeltaTable
 from ebbtide.temp_views import ensure_shown, storage_options_behind, table_behind
 
@@ -24,7 +25,7 @@ class SqlSession:
     """Where statements run, and how the tables that they name are opened."""
 
     spark: SparkSession
-    storage_options: Mapping[str, str] | None
+    storage_options: Mapping[str, str] | None = field(repr=False)  # secrets
     config: EngineConfig
     # A dry run opens another kind of store.
     open_store: Callable[[str, Mapping[str, str] | None], ObjectStore] = open_store
@@ -55,7 +56,8 @@ class SqlSession:
         )
 
     def options_behind(self, name: TableName) -> Mapping[str, str] | None:
-        if self.storage_options is not None or not isinstance(name, ViewName):
+        of_the_call = [key for key in self.storage_options or {} if not key.startswith(SESSION_PREFIX)]
+        if of_the_call or not isinstance(name, ViewName):
             return self.storage_options
         return storage_options_behind(self.spark, name.name)
 

@@ -45,10 +45,19 @@ class CloudStore:
     namespace, S3 directory buckets) a listing is collected and sorted first.
     """
 
-    __slots__ = ("_is_listing_ordered", "_location", "_options", "_service")
+    __slots__ = ("_ensure_credentials", "_is_listing_ordered", "_location", "_options", "_service")
 
-    def __init__(self, service: Service, location: Location, options: StoreOptions) -> None:
+    def __init__(
+        self,
+        service: Service,
+        location: Location,
+        options: StoreOptions,
+        *,
+        ensure_credentials: Callable[[], None] | None = None,
+    ) -> None:
+        """`ensure_credentials` is called before every request, and raises if there are none to send."""
         self._service = service
+        self._ensure_credentials = ensure_credentials
         self._location = location
         self._options = options
         self._is_listing_ordered = can_seek(self)
@@ -66,6 +75,10 @@ class CloudStore:
     @property
     def spark_path(self) -> str:
         return self._location.spark_path
+
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self._options.for_spark
 
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         return self._below(validate_prefix(prefix), start_after, in_order=in_order)
@@ -239,6 +252,8 @@ class CloudStore:
         def failure(error: Exception) -> DeltaError:
             return service_failure(error, action, self._url_of(path), self._options.scrub, is_put=is_put)
 
+        if self._ensure_credentials is not None:
+            self._ensure_credentials()
         return call_service(call, failure)
 
 

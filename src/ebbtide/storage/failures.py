@@ -23,6 +23,7 @@ from ebbtide.errors import (
     RequestError,
     StorageError,
 )
+from ebbtide.storage.causes import find_cause
 
 __all__ = [
     "PutOutcomeUnknownError",
@@ -112,13 +113,21 @@ def service_failure(
     error: Exception, action: str, location: str, scrub: Scrubber, *, is_put: bool = False
 ) -> DeltaError:
     """Our error for one of `SERVICE_ERRORS`; `action` is a verb, `location` the object's URL."""
-    detail = _detail(error, scrub)
-    if is_put and _may_have_landed(error):
+    cause = find_cause(str(error))
+    detail = _detail(error, scrub) if cause is None else f"{cause.reason}{_service_words(error, scrub)}"
+    if is_put and _may_have_landed(error) and not (cause is not None and cause.never_began):
         return PutOutcomeUnknownError(
             f"Could not learn whether {location} was written: {detail}. It may exist; read it back before retrying."
         )
     if is_put and was_put_conflict(error):
         return StorageError(f"Could not {action} {location}: other writers keep it busy. Try again.")
+    if cause is not None and cause.kind is PermissionDeniedError and is_put and "AccessDenied" in str(error):
+        return PermissionDeniedError(
+            f"Could not {action} {location}: {detail}. Reading may be allowed there and writing not: use credentials "
+            "that may write, or write to another place."
+        )
+    if cause is not None:
+        return cause.kind(f"Could not {action} {location}: {detail}. {cause.next_step}")
     # obstore has error classes for single objects; a refused listing is generic, and only the status says why.
     match (error, service_status(error)):
         case (FileNotFoundError(), _) if is_put:
@@ -183,7 +192,17 @@ def _detail(error: Exception, scrub: Scrubber) -> str:
     text = str(error).split("\n\nDebug source:", 1)[0].strip()
     body = _MARKUP_BODY.search(text)
     if body is not None:
-        parts = [found.group(1) for found in (_XML_CODE.search(body[0]), _XML_MESSAGE.search(body[0])) if found]
-        text = text[: body.start()] + ": ".join(parts)
+        text = text[: body.start()] + _code_and_message(body[0])
     # Scrubbed before it is cut: half a secret would not be recognised.
     return scrub(text)[:MAX_DETAIL_CHARS].rstrip(" .:") or type(error).__name__
+
+
+def _service_words(error: Exception, scrub: Scrubber) -> str:
+    """The code and message of the service's answer, in parentheses; empty where it said nothing."""
+    body = _MARKUP_BODY.search(str(error))
+    words = "" if body is None else scrub(_code_and_message(body[0]))[:MAX_DETAIL_CHARS].rstrip(" .:")
+    return f" ({words})" if words else ""
+
+
+def _code_and_message(body: str) -> str:
+    return ": ".join(found.group(1) for found in (_XML_CODE.search(body), _XML_MESSAGE.search(body)) if found)

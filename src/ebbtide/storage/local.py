@@ -51,6 +51,10 @@ class LocalStore:
     def spark_path(self) -> str:
         return self._location.spark_path
 
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return {}
+
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         del in_order  # one directory at a time is sorted, which costs nothing beside reading it
         return self._walk(validate_prefix(prefix), start_after)

@@ -12,6 +12,7 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from ebbtide.errors import DeltaError, RequestError
 from ebbtide.storage.cloud import CloudStore
+from ebbtide.storage.credentials import credentials_check
 from ebbtide.storage.failures import call_service
 from ebbtide.storage.local import LocalStore
 from ebbtide.storage.locations import Location, parse_location
@@ -31,11 +32,12 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
     """The store whose root is `url`; `ebbtide.storage.locations` describes the forms. Makes no request.
 
     Credentials come from `storage_options`, or else from where obstore finds them (environment, instance metadata).
+    If there are none, the first request is refused with a `PermissionDeniedError` before it is made.
     Option names are obstore's, with or without prefix, and `max_retries` and `retry_timeout` (seconds).
     Errors: `RequestError` for a broken URL, an unknown option (named, its value never shown) or an unusable value.
     """
     location = parse_location(url)
-    options = parse_options(storage_options)
+    options = parse_options(storage_options, location)
     if location.kind in {"file", "memory"} and options.names:
         raise unknown_option(options.names[0])
     if location.kind == "file":
@@ -48,7 +50,7 @@ def open_store(url: str, storage_options: Mapping[str, str] | None = None) -> Ob
         lambda: _service(location, options),
         lambda error: _refusal(error, location, options),
     )
-    return CloudStore(service, location, options)
+    return CloudStore(service, location, options, ensure_credentials=credentials_check(location, options))
 
 
 def _service(location: Location, options: StoreOptions) -> Service:

@@ -7,6 +7,7 @@ are secrets: no message here repeats one.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit
 
 from ebbtide.errors import RequestError
 from ebbtide.storage.failures import Scrubber
+from ebbtide.storage.locations import Location
+from ebbtide.storage.option_names import SESSION_PREFIX, options_of_session, spark_options, spellings_of
 
 __all__ = ["StoreOptions", "parse_options", "unknown_option"]
 
@@ -50,6 +53,10 @@ _CLIENT_KEYS: Final = frozenset(
         "user_agent",
     }
 )
+# obstore reads a service's variables for its client, such as AWS_ALLOW_HTTP, only when it is given no client options.
+_VARIABLE_PREFIXES: Final = {"s3": "AWS_", "azure": "AZURE_", "gs": "GOOGLE_"}
+# Neither secret nor public, and no credentials.
+_METADATA_KEYS: Final = frozenset({"metadata_endpoint", "imdsv1_fallback", "checksum_algorithm", "checksum"})
 _FROM_URL: Final = frozenset({"bucket", "bucket_name", "container", "container_name"})
 # Values of these help to understand an error and are not secret; every other value is scrubbed from messages.
 _PUBLIC: Final = _CLIENT_KEYS - {"proxy_url"} | {
@@ -87,6 +94,8 @@ class StoreOptions:
     config: dict[str, str] = field(default_factory=dict, repr=False)
     client: dict[str, Any] = field(default_factory=dict, repr=False)
     retry: dict[str, Any] = field(default_factory=dict, repr=False)
+    # The same for Spark's readers and writers, in the names of its connectors.
+    for_spark: dict[str, str] = field(default_factory=dict, repr=False)
     # For messages of a running store, and for those of a constructor, which quote even harmless values.
     scrub: Scrubber = field(default_factory=Scrubber, repr=False)
     scrub_all: Scrubber = field(default_factory=Scrubber, repr=False)
@@ -98,14 +107,28 @@ class StoreOptions:
         """The config value given under one of these names, whatever its prefix."""
         return next((value for key, value in self.config.items() if _bare(key) in bare_names), None)
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether requests are signed with what was given, or not signed on purpose."""
+        unsigned = self.value("skip_signature", "use_emulator") or ""
+        secrets = {_bare(key) for key in self.config} - _PUBLIC - _METADATA_KEYS
+        return bool(secrets) or unsigned.lower() in {"true", "1", "yes", "on", "t", "y"}
 
-def parse_options(storage_options: Mapping[str, str] | None) -> StoreOptions:
-    """Errors: `RequestError` naming the key. Keys of the service itself are checked by obstore, in `open`."""
-    given = {str(key).lower(): value for key, value in (storage_options or {}).items()}
+
+def parse_options(storage_options: Mapping[str, str] | None, location: Location | None = None) -> StoreOptions:
+    """For a store at this place. What the session has (`SESSION_PREFIX`) counts where no option says otherwise.
+
+    Errors: `RequestError` naming the key. Keys of the service itself are checked by obstore, in `open`.
+    """
+    given, of_session = _split(storage_options or {}, location)
     for key, value in given.items():
         _check(key, value)
+    explicit = {_bare(key): value for key, value in given.items()}
+    # A name of the session that was given under any of its spellings is left out: explicit options win key by key.
+    given |= {key: value for key, value in of_session.items() if not explicit.keys() & spellings_of(key)}
     config: dict[str, str] = {}
     client: dict[str, Any] = {"timeout": DEFAULT_TIMEOUT, "connect_timeout": DEFAULT_CONNECT_TIMEOUT}
+    client |= _client_variables(location)
     retry: dict[str, Any] = {"max_retries": DEFAULT_MAX_RETRIES, "retry_timeout": DEFAULT_RETRY_TIMEOUT}
     for key, value in given.items():
         if _bare(key) in _CLIENT_KEYS:
@@ -119,9 +142,39 @@ def parse_options(storage_options: Mapping[str, str] | None) -> StoreOptions:
         config=config,
         client=client,
         retry=retry,
+        for_spark=_for_spark(location, explicit),
         scrub=Scrubber(value for key, value in given.items() if _bare(key) not in _PUBLIC),
         scrub_all=Scrubber(given.values()),
     )
+
+
+def _split(storage_options: Mapping[str, str], location: Location | None) -> tuple[dict[str, str], dict[str, str]]:
+    """The options under their names in lower case, and those that the session's settings stand for."""
+    given, settings = {}, {}
+    for key, value in storage_options.items():
+        if location is not None and str(key).startswith(SESSION_PREFIX):
+            settings[key.removeprefix(SESSION_PREFIX)] = value
+        else:
+            given[str(key).lower()] = value
+    if location is None or not settings:
+        return given, {}
+    return given, options_of_session(location.kind, location.container, location.account_host, settings)
+
+
+def _for_spark(location: Location | None, explicit: Mapping[str, str]) -> dict[str, str]:
+    if location is None:
+        return {}
+    host = location.account_host or f"{explicit.get('account_name', '')}.dfs.core.windows.net"
+    return spark_options(location.kind, location.container, host, explicit)
+
+
+def _client_variables(location: Location | None) -> dict[str, str]:
+    """What the environment says about the client of this service, as obstore would read it."""
+    prefix = None if location is None else _VARIABLE_PREFIXES.get(location.kind)
+    if prefix is None:
+        return {}
+    named = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in _CLIENT_KEYS}
+    return {key: value for key, value in named.items() if value}
 
 
 def unknown_option(key: str) -> RequestError:

@@ -35,6 +35,10 @@ class OverlayStore:
     def spark_path(self) -> str:
         return self.inner.spark_path
 
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self.inner.spark_options
+
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         below = self.inner.list(prefix, start_after=start_after, in_order=in_order)
         return self._merge(below, validate_prefix(prefix), start_after, is_deep=True)

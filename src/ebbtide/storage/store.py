@@ -1,6 +1,6 @@
 """What may the other packages ask of a place that holds bytes?
 
-`ObjectStore` is the whole answer: eleven members, no more, so that a test can wrap a store in a few lines. A store
+`ObjectStore` is the whole answer: twelve members, no more, so that a test can wrap a store in a few lines. A store
 knows nothing about Delta. Paths are decoded names relative to the store's root, separated by "/": the object that the
 log calls `a%20b.parquet` is `a b.parquet` here.
 """
@@ -45,6 +45,10 @@ class ObjectStore(Protocol):
     @property
     def spark_path(self) -> str:
         """The root as Spark expects it: not percent-encoded, `s3://` as `s3a://`; `file:/tmp/a b`."""
+
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        """What Spark's readers and writers need to be told about this store. Values are secrets: never log them."""
 
     def list(self, prefix: str, *, start_after: str | None = None, in_order: bool = True) -> Iterator[ObjectMeta]:
         """Every object below the directory `prefix` ("" is the root) at any depth, ascending.

@@ -129,11 +129,18 @@ def _write(spark: SparkSession, frame: DataFrame, plan: _Plan, staging: Staging)
         label = border.column(plan.label_name)
         metrics["change_rows"] = F.count_if(is_change_label(label))
         metrics["long_labels"] = F.collect_set(F.when(is_long_label(label), label))
-    with border.spark_errors(f"writing data files of {plan.target.store.url}"), border.parquet_write_settings(spark):
+    store = plan.target.store
+    settings = border.parquet_write_settings(spark, hides_options=bool(store.spark_options))
+    with border.spark_errors(f"writing data files of {store.url}"), settings:
         rows, observation = border.observe_metrics(frame.select(*selected), metrics)
         if plan.label_name is not None:
             rows = rows.withColumn(plan.label_name, shortened_label(border.column(plan.label_name)))
-        writer = border.parquet_writer(rows, partition_column=plan.label_name, one_file_per_task=plan.one_file_per_task)
+        writer = border.parquet_writer(
+            rows,
+            partition_column=plan.label_name,
+            one_file_per_task=plan.one_file_per_task,
+            store_options=store.spark_options,
+        )
         writer.parquet(staging.spark_path)
     answer = border.wait_for_metrics(observation)
     return _RowCounts(answer["rows"], answer.get("change_rows", 0), tuple(answer.get("long_labels", ())))

@@ -40,7 +40,7 @@ def folder_schema(
     doing = f"reading the schemas of the Parquet files in {store.url}"
     try:
         with border.spark_errors(doing), border.asking_the_analyser():
-            found = border.merged_parquet_schema(spark, store.spark_path)
+            found = border.merged_parquet_schema(spark, store.spark_path, store.spark_options)
     except RequestError as error:
         if not error.error_class.startswith("CANNOT_MERGE"):
             raise
