@@ -1,4 +1,8 @@
-"""Is the cause found in what Spark raises? The texts are those of Spark 4.2 with hadoop-aws 3.5, provoked and cut short."""
+"""Is the cause found in what Spark raises? Most texts were provoked on Spark 4.2 with hadoop-aws 3.5 and cut short.
+
+Written from memory, not provoked: a scheme without a file system, half a connector, a full disk, a closed file
+system, a lost executor.
+"""
 
 from __future__ import annotations
 
